@@ -1,19 +1,19 @@
-"""`planformer`: a lazily loading group of verbs, and the one place where errors become exit codes.
+"""`planformer`: the table of verbs, and the one place where errors become exit codes.
 
 A verb is a module ``planformer.cli.<name>`` with a ``typer.Typer`` called ``app``; it is imported only when it is
-called, so that ``planformer --help`` never imports torch.
+called, so that ``planformer --help`` imports neither torch nor typer.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import importlib.util
+import os
 import sys
-from typing import Any
+from typing import NoReturn
 
-import click
-import typer
-from typer.core import TyperGroup
-
+from planformer import __version__
 from planformer.errors import PlanFormerError
 
 # verb -> (module, one line for --help). The order is the order of the user's path.
@@ -40,76 +40,53 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazyGroup(TyperGroup):
-    """A group that knows its verbs by name and imports one only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [verb for verb, (module, _) in VERBS.items() if _exists(module)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS or not _exists(VERBS[cmd_name][0]):
-            return None
-        module, summary = VERBS[cmd_name]
-        if ctx.resilient_parsing or _only_help(ctx):
-            return click.Command(cmd_name, help=summary)
-        command = typer.main.get_command(importlib.import_module(f"planformer.cli.{module}").app)
-        command.name = cmd_name
-        return command
-
-
-def _exists(module: str) -> bool:
-    return importlib.util.find_spec(f"planformer.cli.{module}") is not None
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Entry point: run one verb. A :class:`PlanFormerError` becomes one line on standard error and exit code 2."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        _print_help()
+        sys.exit(0)
+    if arguments[0] in ("--version", "-V"):
+        print(f"planformer {__version__}")
+        sys.exit(0)
+    verb = arguments[0]
+    if verb not in available_verbs():
+        close = difflib.get_close_matches(verb, available_verbs(), n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        _fail(f"no verb '{verb}': {hint}'planformer --help' lists them", 2)
+    _run(verb, arguments[1:])
 
 
-def _only_help(ctx: click.Context) -> bool:
-    """True while the group itself is printing its help: no verb on the command line."""
-    return not any(arg in VERBS for arg in sys.argv[1:])
+def available_verbs() -> list[str]:
+    """The verbs whose module is installed, in the order of the help."""
+    return [v for v, (module, _) in VERBS.items() if importlib.util.find_spec(f"planformer.cli.{module}")]
 
 
-app = typer.Typer(
-    cls=LazyGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="Any signal to a 256-number embedding. Example: [bold]planformer embed a.wav b.png -o out.parquet[/bold]",
-)
-
-
-def _version(value: bool) -> None:
-    if value:
-        from planformer import __version__
-
-        typer.echo(f"planformer {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-) -> None:
-    pass
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Entry point. A :class:`PlanFormerError` becomes one line on standard error and exit code 2."""
+def _run(verb: str, arguments: list[str]) -> NoReturn:
     try:
-        code: Any = app(args=argv, standalone_mode=False)
+        app = importlib.import_module(f"planformer.cli.{VERBS[verb][0]}").app
+        app(args=arguments, prog_name=f"planformer {verb}")
     except PlanFormerError as error:
         _fail(str(error), 2)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         _fail("interrupted", 130)
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # the reader went away (| head): not an error, but nothing more can be flushed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError:
         _fail("out of memory: use a smaller --batch-size or a shorter input", 2)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(0)
 
 
-def _fail(message: str, code: int) -> None:
+def _print_help() -> None:
+    print(f"planformer {__version__}: any signal to a 256-number embedding\n")
+    print("usage:   planformer VERB [OPTIONS]        planformer VERB --help")
+    print("example: planformer embed a.wav b.sigmf-meta c.png d.txt -o out.parquet\n")
+    for verb in available_verbs():
+        print(f"  {verb:<12} {VERBS[verb][1]}")
+
+
+def _fail(message: str, code: int) -> NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(code)
 
