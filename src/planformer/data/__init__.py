@@ -1,0 +1,1 @@
+"""Radio training data: recordings, simulated or real, augmentations, mixtures, sampling (paper, Appendices C and D)."""
