@@ -1,0 +1,1 @@
+"""The bricks of the network, one mechanism a file (paper, Appendix A)."""

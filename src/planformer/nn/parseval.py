@@ -1,0 +1,167 @@
+"""Multi-head Parseval focus and the transformer block around it (paper, Appendix A.6 and A.7).
+
+Axes: the leading pair is (time view, frequency view); B batch, H heads, N tokens, D width, dk = D / H.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from planformer.iq import token_fft
+from planformer.nn.focus import (
+    Centring,
+    FocusNetwork,
+    centre,
+    column_variance,
+    covariance_focus,
+    focus_scores,
+    head_orthogonality,
+    merge_heads,
+    soft_abs_floor,
+)
+from planformer.nn.glu import GLU, PairedGLU
+from planformer.nn.paired import PairedLinear, RMSNorm
+
+Domain = Literal["time", "frequency"]
+Aux = dict[str, Tensor]
+VIEWS = ("time", "frequency")
+JSD_EPS = 1e-12
+NORM_EPS = 1e-8
+
+
+def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
+    """Jensen-Shannon divergence in bits between the distributions on the last axis, in [0, 1].
+
+    >>> jensen_shannon(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+    tensor(1.)
+    """
+    middle = torch.log(((first + second) / 2).clamp_min(JSD_EPS))
+    divergence = first * (torch.log(first.clamp_min(JSD_EPS)) - middle)
+    divergence = divergence + second * (torch.log(second.clamp_min(JSD_EPS)) - middle)
+    return (divergence.sum(-1) / (2 * math.log(2))).clamp(0, 1)
+
+
+def cosine_squared(first: Tensor, second: Tensor) -> Tensor:
+    """Mean over all tokens of the squared cosine between two outputs: the diversity loss of one view."""
+    cosine = (first * second).sum(-1) / ((first.norm(dim=-1) + NORM_EPS) * (second.norm(dim=-1) + NORM_EPS))
+    return cosine.square().mean()
+
+
+def missing_norm(x: Tensor) -> Tensor:
+    """Mean shortfall of the tokens' norms below sqrt(d)."""
+    return F.relu(math.sqrt(x.shape[-1]) - x.norm(dim=-1)).mean()
+
+
+class ParsevalFocus(nn.Module):
+    """Self-focus in each view, gated cross-focus between them, and the fusion of all four.
+
+    Both views run as one batch: their weights are stacked on a leading axis of two.
+    """
+
+    def __init__(self, dim: int, num_heads: int = 8, centring: Centring = "features") -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.centring: Centring = centring
+        # From each view's own tokens: queries (self, cross), keys (self, cross), values (self, cross). The cross keys
+        # and values of one view serve the other view's queries.
+        self.projection = PairedLinear(dim, 6 * dim)
+        self.self_network = FocusNetwork(count=2)
+        self.cross_network = FocusNetwork()
+        self.view_fusion = PairedGLU(2 * dim, dim)
+        self.final_fusion = GLU(2 * dim, dim)
+
+    def forward(self, views: Tensor, *, return_aux: bool = True) -> tuple[Tensor, Aux]:
+        """Views ``[2, B, N, D]`` -> fused tokens ``[B, N, D]``."""
+        queries, keys, values = self.project(views)
+        own, own_aux = self.self_focus(queries[0], keys[0], values[0], return_aux)
+        crossed, crossed_aux = self.cross_focus(queries[1], keys[1], values[1], return_aux)
+        both = torch.cat((own, crossed), -1).flatten(1, 2)  # (2, B N, 2 D)
+        fused = self.view_fusion(both).unflatten(1, views.shape[1:3])  # (2, B, N, D)
+        output = self.final_fusion(torch.cat((fused[0], fused[1]), -1))
+        if not return_aux:
+            return output, {}
+        return output, own_aux | crossed_aux | diversity_aux(own, crossed)
+
+    def project(self, views: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Views -> centred queries, keys and values, each ``[2 (self, cross), 2 (query's view), B, H, N, dk]``."""
+        batch, length = views.shape[1:3]
+        projected = self.projection(views.flatten(1, 2))  # (2, B N, 6 D)
+        slabs = projected.view(2, batch, length, 6, self.num_heads, -1).permute(3, 0, 1, 4, 2, 5)
+        slabs = slabs.contiguous()  # (6, 2, B, H, N, dk)
+        floored = soft_abs_floor(slabs[:4])
+        keys = torch.stack((floored[2], floored[3].flip(0)))
+        values = torch.stack((slabs[4], slabs[5].flip(0)))
+        queries, keys = centre(floored[:2], keys, self.centring)
+        return queries, keys, values
+
+    def self_focus(self, queries: Tensor, keys: Tensor, values: Tensor, return_aux: bool) -> tuple[Tensor, Aux]:
+        """In-domain focus of both views -> ``[2, B, N, D]``."""
+        factor = self.self_network(column_variance(queries, keys))  # (2, B, H, 1, 1)
+        output, attention = covariance_focus(queries, keys, values, factor, weights=return_aux)
+        aux = {}
+        if attention is not None:
+            aux = {f"orthogonality/self_{view}": head_orthogonality(attention[i]) for i, view in enumerate(VIEWS)}
+        return merge_heads(output), aux
+
+    def cross_focus(self, queries: Tensor, keys: Tensor, values: Tensor, return_aux: bool) -> tuple[Tensor, Aux]:
+        """Scores without softmax, each query's row gated by 1 - JSD between the two directions -> ``[2, B, N, D]``."""
+        factor = self.cross_network(column_variance(queries, keys))
+        scale = 1 / (math.sqrt(queries.shape[-1]) * factor)
+        scores = focus_scores(queries, keys, factor, length=1)  # (2, B, H, N, N)
+        attention = torch.softmax(scores, -1)
+        transposed = torch.softmax(scores.flip(0).transpose(-1, -2), -1)
+        divergence = jensen_shannon(attention, transposed)  # (2, B, H, N)
+        # (gate S) V = gate scale Q (K^T V): the gate and the scale act on rows, so the N x N product is not needed.
+        output = (queries * scale) @ (keys.transpose(-1, -2) @ values) * (1 - divergence)[..., None]
+        if not return_aux:
+            return merge_heads(output), {}
+        aux = {f"parseval_jsd/{view}": divergence[i].mean() for i, view in enumerate(VIEWS)}
+        aux["orthogonality/cross"] = head_orthogonality(attention[0]) + head_orthogonality(attention[1])
+        return merge_heads(output), aux
+
+
+def diversity_aux(own: Tensor, crossed: Tensor) -> Aux:
+    """Redundancy between self- and cross-focus, and their missing magnitude, for both views."""
+    aux = {}
+    for i, view in enumerate(VIEWS):
+        aux[f"focus_diversity/{view}"] = cosine_squared(own[i], crossed[i])
+        aux[f"focus_norm/self_{view}"] = missing_norm(own[i])
+        aux[f"focus_norm/cross_{view}"] = missing_norm(crossed[i])
+    return aux
+
+
+class ParsevalTransformer(nn.Module):
+    """Pre-norm block: Parseval focus and a feed-forward network, each with a residual; 28 d^2 + 29 d + 771 parameters.
+
+    >>> block = ParsevalTransformer(32, num_heads=4)
+    >>> tokens, aux = block(torch.randn(2, 10, 32), domain="time")
+    >>> tokens.shape
+    torch.Size([2, 10, 32])
+    """
+
+    def __init__(self, dim: int, num_heads: int = 8, centring: Centring = "features") -> None:
+        super().__init__()
+        if dim % num_heads or dim % 2:
+            raise ValueError(f"a width of {dim} does not split into {num_heads} heads of IQ pairs")
+        self.focus_norm = RMSNorm(dim)
+        self.focus = ParsevalFocus(dim, num_heads, centring)
+        self.feed_forward_norm = RMSNorm(dim)
+        self.feed_forward = nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim))
+
+    def forward(self, tokens: Tensor, *, domain: Domain, return_aux: bool = True) -> tuple[Tensor, Aux]:
+        """Tokens ``[B, N, D]`` of one domain -> the same shape, and the unweighted regularisers."""
+        fused, aux = self.focus(self.views(self.focus_norm(tokens), domain), return_aux=return_aux)
+        tokens = tokens + fused
+        return tokens + self.feed_forward(self.feed_forward_norm(tokens)), aux
+
+    @staticmethod
+    def views(tokens: Tensor, domain: Domain) -> Tensor:
+        """(time view, frequency view) ``[2, B, N, D]`` of tokens that live in ``domain``."""
+        if domain == "time":
+            return torch.stack((tokens, token_fft(tokens)))
+        return torch.stack((token_fft(tokens, inverse=True), tokens))
