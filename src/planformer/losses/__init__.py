@@ -1,0 +1,1 @@
+"""Training objectives (paper, Appendix C). They see tensors only; docs/objectives.md maps equations to functions."""

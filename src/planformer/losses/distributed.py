@@ -1,0 +1,94 @@
+"""One differentiable all_gather for pairs and batch statistics (paper, Appendix C, "Distributed Training").
+
+Every rank computes the same loss on the rows of all ranks. The backward pass sums each row's gradient over the
+ranks, so that averaging parameter gradients over ranks, as DDP does, gives exactly the gradient of the joined batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+LARGEST_LABEL = 2**24  # labels travel in the float32 rows
+
+
+def world_size() -> int:
+    """Number of ranks; 1 when nothing distributed was started."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+class _AllGather(torch.autograd.Function):
+    """Rows ``[n, K]`` -> ``[sum of n, K]`` in the order of ranks; ranks may have different n."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, sizes: list[int]) -> Tensor:
+        rank = dist.get_rank()
+        ctx.start, ctx.count = sum(sizes[:rank]), sizes[rank]
+        largest = max(sizes)
+        padded = rows.new_zeros(largest, rows.shape[1])
+        padded[: rows.shape[0]] = rows
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        grad = grad.contiguous().clone()
+        dist.all_reduce(grad)
+        return grad[ctx.start : ctx.start + ctx.count], None
+
+
+def gather_sizes(count: int, device: torch.device) -> list[int]:
+    """The batch size of every rank."""
+    own = torch.tensor([count], device=device)
+    parts = [torch.empty_like(own) for _ in range(world_size())]
+    dist.all_gather(parts, own)
+    return [int(part) for part in parts]
+
+
+def all_gather_rows(rows: Tensor) -> Tensor:
+    """Join ``[n, K]`` of all ranks along the first axis, differentiably; the input itself on a single rank."""
+    if world_size() == 1:
+        return rows
+    gathered: Tensor = _AllGather.apply(rows, gather_sizes(rows.shape[0], rows.device))
+    return gathered
+
+
+def gather_batch(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Join named per-sample tensors ``[B, ...]`` of all ranks in a single collective.
+
+    Scalars count once per sample, so the mean of the returned column is the mean over the joined batch.
+
+    >>> gather_batch({"x": torch.ones(3, 2), "mean": torch.tensor(4.0)})["mean"]
+    tensor([4., 4., 4.])
+    """
+    batch = next(tensor.shape[0] for tensor in tensors.values() if tensor.ndim)
+    rows = {name: t if t.ndim else t.expand(batch) for name, t in tensors.items()}
+    for name, tensor in rows.items():
+        if tensor.shape[0] != batch:
+            raise ValueError(f"{name} has {tensor.shape[0]} rows, the batch {batch}")
+    if world_size() == 1:
+        return rows
+    return _unpack(all_gather_rows(_pack(rows)), rows)
+
+
+def _pack(rows: Mapping[str, Tensor]) -> Tensor:
+    columns = []
+    for name, tensor in rows.items():
+        if not tensor.is_floating_point() and tensor.numel() and int(tensor.abs().max()) >= LARGEST_LABEL:
+            raise ValueError(f"{name} has integers of 2^24 or more, which a float32 row can't carry")
+        columns.append(tensor.reshape(tensor.shape[0], -1).float())
+    return torch.cat(columns, 1)
+
+
+def _unpack(joined: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    widths = [tensor[:1].numel() if tensor.shape[0] else tensor.shape[1:].numel() for tensor in like.values()]
+    result = {}
+    for (name, tensor), part in zip(like.items(), joined.split(widths, 1), strict=True):
+        part = part.reshape(joined.shape[0], *tensor.shape[1:])
+        result[name] = part if tensor.is_floating_point() else part.round().to(tensor.dtype)
+    return result

@@ -1,0 +1,67 @@
+"""Dual-domain reconstruction with phase, and the perceptual term (paper, Appendix C, "Reconstruction Losses").
+
+Waveforms are interleaved, ``[B, 10240]``; spectra by the orthonormal FFT. Distances are per sample and rank-local.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from planformer.iq import fft
+from planformer.losses.config import FocalConfig
+from planformer.losses.focal import focal_mean, huber_distance, phase_error
+from planformer.losses.inputs import ReconstructionInputs
+
+TERMS = ("reconstruction_time", "reconstruction_frequency", "phase_time", "phase_frequency")
+
+
+def phase_distance(prediction: Tensor, target: Tensor, config: FocalConfig, weighting: str = "none") -> Tensor:
+    """Huber distance of the phase error per sample ``[B]``.
+
+    With "magnitude", bins count by the target's magnitude: the phase of an empty bin is noise that nothing can learn.
+    """
+    error = phase_error(prediction, target)  # (B, n)
+    huber = torch.nn.functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=config.delta)
+    if weighting == "none":
+        return huber.mean(-1)
+    magnitude = target.unflatten(-1, (-1, 2)).norm(dim=-1)
+    return (huber * magnitude).sum(-1) / magnitude.sum(-1).clamp_min(config.eps)
+
+
+def reconstruction_rows(
+    waveform: Tensor, target: Tensor, config: FocalConfig, phase_weighting: str = "none"
+) -> dict[str, Tensor]:
+    """The four distances ``[B]`` of one source.
+
+    >>> x = torch.randn(2, 16)
+    >>> sorted(reconstruction_rows(x, x, FocalConfig())) == sorted(TERMS)
+    True
+    """
+    waveform, target = waveform.float(), target.float()
+    spectrum, target_spectrum = fft(waveform), fft(target)
+    return {
+        "reconstruction_time": huber_distance(waveform, target, config),
+        "reconstruction_frequency": huber_distance(spectrum, target_spectrum, config),
+        "phase_time": phase_distance(waveform, target, config, phase_weighting),
+        "phase_frequency": phase_distance(spectrum, target_spectrum, config, phase_weighting),
+    }
+
+
+def perceptual_row(inputs: ReconstructionInputs, config: FocalConfig) -> Tensor:
+    """Distance ``[B]`` between the EMA encoder's latents of the reconstruction and of its target."""
+    if inputs.perceived is None or inputs.perceived_target is None:
+        raise ValueError("the perceptual term needs the EMA latents of the reconstruction and of its target")
+    return huber_distance(inputs.perceived.joined(), inputs.perceived_target.joined().detach(), config)
+
+
+def focal_terms(rows: Mapping[str, Tensor], config: FocalConfig) -> dict[str, Tensor]:
+    """Focal mean of each named distance of the joined batch."""
+    return {name: focal_mean(distance, config) for name, distance in rows.items()}
+
+
+def waveform_power(waveform: Tensor) -> Tensor:
+    """Mean power of the complex samples of interleaved ``[B, 2n]``: ``[B]``."""
+    return 2 * waveform.float().square().mean(-1)

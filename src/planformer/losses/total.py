@@ -1,0 +1,271 @@
+"""Total losses of single-source and separation batches (paper, Appendix C, "Complete Loss Formulation").
+
+How to use them, for one denoising batch::
+
+    objective = SingleSourceObjective(ObjectiveConfig(), decoder=False)
+    out = objective(SingleSourceInputs(symmetry, noise, aux), diagnose=step % 50 == 0)
+    out.total.backward()
+
+Inputs, all of this rank's batch, B samples (dataclasses in ``losses.inputs``):
+
+- ``symmetry: SymmetryInputs``: labels [B], code [B, 5], latents of the clean, augmented and latent-transformed branch
+  (each a DomainPair of [B, 128]), projections of the last two (DomainPairs of [B, 1024]), predicted codes [B, 5].
+  ``models.auxiliary.AuxiliaryNetworks`` produces it from two encoder outputs and the code.
+- ``noise: NoiseInputs``: the sinks' power of the noisy rows, the injected noise power and the signal power, each [B].
+- ``aux``: the unweighted scalars of all modules that ran, joined by ``merge_aux(encoder=out.aux, networks=aux, ...)``;
+  a term is "group/name", its group one of ``regularizers.ENCODER_GROUPS`` (or ``DECODER_GROUPS`` with a decoder).
+- ``reconstruction: ReconstructionInputs``: only with ``decoder=True``; waveform and target [B, 10240], and the EMA
+  encoder's latents of both unless ``perceptual_weight`` is zero.
+- ``SeparationInputs``: two of each, and tokens and skip sinks of both sources.
+
+Output: ``LossOutput(total, terms, raw, diagnostics)``. ``total`` is the sum of ``terms``, the weighted contributions,
+so what is logged is what is differentiated; ``raw`` holds the unweighted values. A term that is expected and missing,
+or present and unknown, raises ConfigError; a weight of zero switches a term off.
+
+Across ranks: call it on every rank with that rank's rows (sizes may differ). All ranks get the same total, that of the
+joined batch; average parameter gradients over ranks, as DistributedDataParallel does, and they are the joined batch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from planformer.errors import ConfigError
+from planformer.losses.config import ObjectiveConfig
+from planformer.losses.diagnostics import diagnose as compute_diagnostics
+from planformer.losses.distributed import gather_batch
+from planformer.losses.focal import focal_mean
+from planformer.losses.inputs import (
+    DomainPair,
+    LossOutput,
+    NoiseInputs,
+    ReconstructionInputs,
+    SeparationInputs,
+    SingleSourceInputs,
+    SymmetryInputs,
+    merge_aux,
+)
+from planformer.losses.isoficreg import isoficreg
+from planformer.losses.led import led_rows, led_terms
+from planformer.losses.reconstruction import TERMS as RECONSTRUCTION_TERMS
+from planformer.losses.reconstruction import perceptual_row, reconstruction_rows, waveform_power
+from planformer.losses.regularizers import (
+    DECODER_GROUPS,
+    ENCODER_GROUPS,
+    collect_groups,
+    power_distance,
+    snr_distance,
+)
+from planformer.losses.separation import complementarity_rows, token_rows
+
+__all__ = [
+    "DomainPair",
+    "LossOutput",
+    "NoiseInputs",
+    "ReconstructionInputs",
+    "SeparationInputs",
+    "SeparationObjective",
+    "SingleSourceInputs",
+    "SingleSourceObjective",
+    "SymmetryInputs",
+    "combine",
+    "merge_aux",
+]
+
+Rows = dict[str, Tensor]
+LED_TERMS = ("latent", "input", "consistency")
+ISOFICREG_TERMS = tuple(
+    f"{kind}_{pair}" for kind in ("invariance", "repulsion") for pair in ("time", "frequency", "cross")
+)
+
+
+def combine(raw: Mapping[str, Tensor], weights: Mapping[str, float]) -> LossOutput:
+    """Weighted sum; every weighted term must be there and every term must have a weight.
+
+    >>> float(combine({"a": torch.tensor(2.0)}, {"a": 3.0}).total)
+    6.0
+    """
+    unknown = sorted(set(raw) - set(weights))
+    missing = sorted(name for name, weight in weights.items() if weight > 0 and name not in raw)
+    if unknown or missing:
+        raise ConfigError(f"loss terms without a weight: {unknown}; weighted terms not computed: {missing}")
+    terms = {name: weights[name] * value for name, value in raw.items() if weights[name] > 0}
+    if not terms:
+        raise ConfigError("every loss weight is zero")
+    total = torch.stack([term.float() for term in terms.values()]).sum()
+    return LossOutput(
+        total=total,
+        terms={name: term.detach() for name, term in terms.items()},
+        raw={name: value.detach() for name, value in raw.items()},
+    )
+
+
+class _Objective:
+    """What both totals share: rows of one source, weights, terms from gathered rows."""
+
+    def __init__(self, config: ObjectiveConfig | None = None, *, decoder: bool = False) -> None:
+        self.config = config or ObjectiveConfig()
+        self.decoder = decoder
+        self.groups = ENCODER_GROUPS + (DECODER_GROUPS if decoder else ())
+        self.weights = self._weights()
+
+    def _weights(self) -> dict[str, float]:
+        config, iso = self.config, self.config.isoficreg
+        weights = {f"isoficreg/{name}": config.isoficreg_weight for name in ISOFICREG_TERMS}
+        for name in weights:
+            weights[name] *= iso.invariance_weight if "invariance" in name else iso.repulsion_weight
+        weights["isoficreg/covariance"] = config.isoficreg_weight * iso.covariance_weight
+        for name in LED_TERMS:
+            weights[f"led/{name}"] = config.led_weight * getattr(config, f"led_{name}_weight")
+        for group in self.groups:
+            weights[f"regularizer/{group}"] = getattr(config, f"{group}_weight")
+        weights["regularizer/power_matching"] = config.power_matching_weight
+        if self.decoder:
+            weights["regularizer/snr_regression"] = config.snr_regression_weight
+        return weights
+
+    def _reconstruction_weights(self, suffix: str = "") -> dict[str, float]:
+        config = self.config
+        weights = {f"reconstruction/{name}{suffix}": getattr(config, f"{name}_weight") for name in RECONSTRUCTION_TERMS}
+        return {**weights, f"perceptual/latents{suffix}": config.perceptual_weight}
+
+    def _check_decoder(self, given: bool) -> None:
+        if given != self.decoder:
+            raise ConfigError(f"decoder={self.decoder}, but reconstructions were {'' if given else 'not '}given")
+
+    def _symmetry_rows(self, inputs: SymmetryInputs, diagnose: bool) -> Rows:
+        rows: Rows = {
+            "labels": inputs.labels,
+            "augmented_time": inputs.projected_augmented.time,
+            "augmented_frequency": inputs.projected_augmented.frequency,
+            "latent_time": inputs.projected_latent.time,
+            "latent_frequency": inputs.projected_latent.frequency,
+            **led_rows(inputs, self.config.focal),
+        }
+        if diagnose:
+            rows |= {
+                "clean": inputs.clean.joined().detach(),
+                "augmented": inputs.augmented.joined().detach(),
+                "code": inputs.code,
+                "predicted_input": inputs.predicted_input.detach(),
+                "predicted_latent": inputs.predicted_latent.detach(),
+            }
+        return rows
+
+    def _regularizer_rows(self, aux: Mapping[str, Tensor], noise: NoiseInputs) -> Rows:
+        groups = collect_groups(aux, self.groups, self.config.aux_reduction)
+        return {**groups, "power_matching": power_distance(noise.estimated, noise.injected)}
+
+    def _reconstruction_rows(self, inputs: ReconstructionInputs) -> Rows:
+        config = self.config
+        rows = reconstruction_rows(inputs.waveform, inputs.target, config.focal, config.phase_weighting)
+        rows = {f"reconstruction/{name}": row for name, row in rows.items()}
+        if config.perceptual_weight > 0:
+            rows["perceptual/latents"] = perceptual_row(inputs, config.focal)
+        return rows
+
+    def _snr_row(self, waveforms: list[Tensor], noise: NoiseInputs) -> Tensor:
+        power = torch.stack([waveform_power(x) for x in waveforms]).sum(0)
+        return snr_distance(power, noise.estimated, noise.signal, noise.injected, self.config.power_floor)
+
+    def _symmetry_terms(self, rows: Rows) -> Rows:
+        """IsoFICReg and LED from joined rows."""
+        iso = isoficreg(stack_views(rows), rows["labels"], self.config.isoficreg)
+        led = led_terms(rows, self.config.focal)
+        return {f"isoficreg/{k}": v for k, v in iso.items()} | {f"led/{k}": v for k, v in led.items()}
+
+    def _regularizer_terms(self, rows: Rows) -> Rows:
+        terms = {f"regularizer/{name}": rows[name].mean() for name in (*self.groups, "power_matching")}
+        if "snr_regression" in rows:
+            terms["regularizer/snr_regression"] = focal_mean(rows["snr_regression"], self.config.focal)
+        return terms
+
+    def _diagnose(self, rows: Rows) -> dict[str, float]:
+        config = self.config
+        return compute_diagnostics(rows, stack_views(rows), rows["labels"], config.isoficreg, config.focal)
+
+
+def stack_views(rows: Mapping[str, Tensor]) -> Tensor:
+    """The four projections as ``[4, B, d]`` in the order of ``isoficreg.VIEWS``."""
+    names = ("augmented_time", "augmented_frequency", "latent_time", "latent_frequency")
+    return torch.stack([rows[name] for name in names])
+
+
+class SingleSourceObjective(_Objective):
+    """IsoFICReg + LED + 100 reconstruction + perceptual + regularisers, for a denoising batch."""
+
+    def _weights(self) -> dict[str, float]:
+        weights = super()._weights()
+        return weights | self._reconstruction_weights() if self.decoder else weights
+
+    def __call__(self, inputs: SingleSourceInputs, *, diagnose: bool = False) -> LossOutput:
+        """Loss of the joined batch; ``diagnose`` must be the same on all ranks."""
+        self._check_decoder(inputs.reconstruction is not None)
+        rows = self._symmetry_rows(inputs.symmetry, diagnose) | self._regularizer_rows(inputs.aux, inputs.noise)
+        reconstruction: Rows = {}
+        if inputs.reconstruction is not None:
+            reconstruction = self._reconstruction_rows(inputs.reconstruction)
+            rows["snr_regression"] = self._snr_row([inputs.reconstruction.waveform], inputs.noise)
+        joined = gather_batch(rows | reconstruction)
+        raw = self._symmetry_terms(joined) | self._regularizer_terms(joined)
+        raw |= {name: focal_mean(joined[name], self.config.focal) for name in reconstruction}
+        output = combine(raw, self.weights)
+        if diagnose:
+            output.diagnostics = self._diagnose(joined)
+        return output
+
+
+class SeparationObjective(_Objective):
+    """The same on separated sources, with per-source reconstruction, sink complementarity and token regression.
+
+    IsoFICReg and LED see both sources as one batch of 2B, so an emitter that is dominant in one mixture and the
+    interferer in another still makes pairs, and the scale equals that of a single-source batch.
+    """
+
+    def _weights(self) -> dict[str, float]:
+        weights = super()._weights() | {"separation/token": self.config.token_separation_weight}
+        if self.decoder:
+            weights["separation/sink_complementarity"] = self.config.sink_complementarity_weight
+            weights |= self._reconstruction_weights("_a") | self._reconstruction_weights("_b")
+        return weights
+
+    def __call__(self, inputs: SeparationInputs, *, diagnose: bool = False) -> LossOutput:
+        """Loss of the joined batch; ``diagnose`` must be the same on all ranks."""
+        self._check_decoder(inputs.reconstruction is not None)
+        config = self.config
+        symmetry = [self._symmetry_rows(source, diagnose) for source in inputs.sources]
+        tokens = token_rows(inputs.separated, inputs.target_tokens, config.focal, detach=config.detach_token_targets)
+        reconstruction, sinks, rows = self._decoder_rows(inputs)
+        rows |= self._regularizer_rows(inputs.aux, inputs.noise)
+        rows |= {f"{s}.{name}": row for s, part in zip("ab", symmetry, strict=True) for name, row in part.items()}
+        joined = gather_batch(rows | tokens | reconstruction | sinks)
+
+        both = {name: torch.cat((joined[f"a.{name}"], joined[f"b.{name}"])) for name in symmetry[0]}
+        raw = self._symmetry_terms(both) | self._regularizer_terms(joined)
+        raw |= {name: focal_mean(joined[name], config.focal) for name in reconstruction}
+        raw["separation/token"] = self._sum(joined, tokens)
+        if sinks:
+            raw["separation/sink_complementarity"] = self._sum(joined, sinks)
+        output = combine(raw, self.weights)
+        if diagnose:
+            output.diagnostics = self._diagnose(both)
+        return output
+
+    def _decoder_rows(self, inputs: SeparationInputs) -> tuple[Rows, Rows, Rows]:
+        """Rows of reconstructions, of sinks, and the SNR's; all empty without a decoder."""
+        if inputs.reconstruction is None:
+            return {}, {}, {}
+        if inputs.sinks is None:
+            raise ConfigError("a separation batch with reconstructions needs the decoder's skip sinks")
+        reconstruction: Rows = {}
+        for suffix, source in zip(("_a", "_b"), inputs.reconstruction, strict=True):
+            reconstruction |= {f"{name}{suffix}": row for name, row in self._reconstruction_rows(source).items()}
+        sinks = complementarity_rows(inputs.sinks, self.config.focal)
+        snr = self._snr_row([source.waveform for source in inputs.reconstruction], inputs.noise)
+        return reconstruction, sinks, {"snr_regression": snr}
+
+    def _sum(self, joined: Mapping[str, Tensor], names: Mapping[str, Tensor]) -> Tensor:
+        return torch.stack([focal_mean(joined[name], self.config.focal) for name in names]).sum()
