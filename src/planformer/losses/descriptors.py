@@ -1,0 +1,203 @@
+"""Physical descriptors of a waveform, read linearly from the embedding: our addition to the paper's objectives.
+
+The paper keeps instance detail in the latent through a decoder and hundreds of GPU hours. On a CPU the same end is
+reached much sooner by asking a *linear* map to read a coarse physical description of the noise-free signal from the
+embedding: its log spectrum (linear and logarithmic bands), spectrogram, envelope, waveform, amplitude and phase-step
+distributions, envelope modulation and the responses of fixed random kernels. What a linear map can read, a linear
+probe can use. Everything is computed from the training signals themselves; nothing is labelled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+FLOOR = 1e-4  # -40 dB under the mean power of a unit-power signal: keeps the logarithms finite in silence
+
+
+def log_power(power: Tensor) -> Tensor:
+    return torch.log(power + FLOOR)
+
+
+def _frames(x: Tensor, size: int, hop: int) -> Tensor:
+    """Hann-windowed short-time power spectra: complex [B, n] -> [B, frames, size], zero frequency in the middle."""
+    window = torch.hann_window(size, device=x.device)
+    window = window / window.square().mean().sqrt()
+    spectrum = torch.fft.fft(x.unfold(-1, size, hop) * window, norm="ortho")  # (B, frames, size)
+    return torch.fft.fftshift(spectrum.abs().square(), dim=-1)
+
+
+def _bands(power: Tensor, count: int) -> Tensor:
+    """Mean over equal neighbouring bands of the last axis."""
+    return power.reshape(*power.shape[:-1], count, -1).mean(-1)
+
+
+def _log_frequency_matrix(n: int, per_side: int) -> Tensor:
+    """[2 * per_side, n]: averages the bins of a full spectrum in logarithmic bands, the two sides apart."""
+    edges = torch.logspace(0, math.log10(n // 2), per_side + 1).round().long()
+    rows = []
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        high = max(high, low + 1)
+        for bins in (torch.arange(low, high), n - torch.arange(low, high)):
+            row = torch.zeros(n)
+            row[bins] = 1.0 / len(bins)
+            rows.append(row)
+    return torch.stack(rows)
+
+
+def _soft_histogram(values: Tensor, centres: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Share of the values near each centre (triangular bins): [B, n] -> [B, len(centres)]. Gradients are not needed."""
+    step = float(centres[1] - centres[0])
+    position = ((values - centres[0]) / step).clamp(0, len(centres) - 1)
+    low = position.floor().clamp(max=len(centres) - 2)
+    fraction = position - low
+    w = torch.ones_like(values) if weights is None else weights
+    out = values.new_zeros(values.shape[0], len(centres))
+    out.scatter_add_(1, low.long(), (1 - fraction) * w)
+    out.scatter_add_(1, low.long() + 1, fraction * w)
+    return out / w.sum(1, keepdim=True).clamp_min(1e-8)
+
+
+def _random_kernels(count: int, size: int, length: int, seed: int = 1234) -> Tensor:
+    """Frequency responses [count, length] of zero-mean unit-energy complex kernels at dilations 1, 4, 16 and 64."""
+    generator = torch.Generator().manual_seed(seed)
+    taps = torch.randn(count, size, generator=generator) + 1j * torch.randn(count, size, generator=generator)
+    taps = taps - taps.mean(1, keepdim=True)
+    taps = taps / taps.abs().square().sum(1, keepdim=True).sqrt()
+    kernels = torch.zeros(count, length, dtype=torch.complex64)
+    for index in range(count):
+        dilation = 4 ** (index % 4)
+        kernels[index, : size * dilation : dilation] = taps[index]
+    return torch.fft.fft(kernels)
+
+
+class Descriptors(nn.Module):
+    """Complex unit-power signals ``[B, n]`` -> named groups of real descriptors ``[B, k]``.
+
+    >>> groups = Descriptors(5120)(torch.randn(2, 5120, dtype=torch.complex64))
+    >>> groups["envelope"].shape
+    torch.Size([2, 80])
+    """
+
+    log_bands: Tensor
+    kernels: Tensor
+
+    def __init__(self, length: int = 5120, num_kernels: int = 32) -> None:
+        super().__init__()
+        self.length = length
+        self.register_buffer("log_bands", _log_frequency_matrix(length, 32), persistent=False)
+        self.register_buffer("kernels", _random_kernels(num_kernels, 9, length), persistent=False)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        if x.shape[-1] != self.length:
+            raise ValueError(f"descriptors were made for {self.length} samples, not {x.shape[-1]}")
+        power = x.abs().square()
+        return {
+            **self._spectral(x),
+            **self._temporal(x, power),
+            **self._distributions(x),
+            "kernels": self._kernel_responses(x),
+        }
+
+    def _spectral(self, x: Tensor) -> dict[str, Tensor]:
+        frames = log_power(_bands(_frames(x, 512, 256), 128))  # (B, 19, 128)
+        spectrogram = _bands(_frames(x, 256, 128), 32)  # (B, 39, 32)
+        blocks = F.adaptive_avg_pool1d(spectrogram.transpose(1, 2), 10)  # (B, 32, 10)
+        whole = torch.fft.fft(x, norm="ortho").abs().square()
+        return {
+            "spectrum": frames.mean(1),
+            "spectrum_deviation": frames.std(1),
+            "log_spectrum": log_power(whole @ self.log_bands.T),
+            "spectrogram": log_power(blocks).flatten(1),
+        }
+
+    def _temporal(self, x: Tensor, power: Tensor) -> dict[str, Tensor]:
+        envelope = log_power(_bands(power, 80))
+        fine = log_power(_bands(power, 640))
+        modulation = torch.fft.rfft(fine - fine.mean(1, keepdim=True), norm="ortho").abs().square()[:, 1:]  # (B, 320)
+        waveform = torch.view_as_real(x.reshape(x.shape[0], 80, -1).mean(-1)).flatten(1)
+        return {
+            "envelope": envelope,
+            "modulation": log_power(_bands(modulation, 32)),
+            "waveform": torch.sign(waveform) * waveform.abs().sqrt(),
+        }
+
+    @staticmethod
+    def _distributions(x: Tensor) -> dict[str, Tensor]:
+        step = x[:, 1:] * x[:, :-1].conj()
+        amplitude = torch.linspace(-3, 3, 25, device=x.device)
+        phase = torch.linspace(-math.pi, math.pi, 33, device=x.device)
+        jump = (x[:, 1:] - x[:, :-1]).real
+        return {
+            "amplitudes": torch.cat(
+                [
+                    _soft_histogram(x.real, amplitude).sqrt(),
+                    _soft_histogram(x.abs(), torch.linspace(0, 3, 17, device=x.device)).sqrt(),
+                    _soft_histogram(jump, amplitude).sqrt(),
+                ],
+                dim=1,
+            ),
+            "phase_steps": _soft_histogram(step.angle(), phase, step.abs().sqrt()).sqrt(),
+        }
+
+    def _kernel_responses(self, x: Tensor) -> Tensor:
+        """Share of positive values, mean power and spread of the responses of random kernels at four dilations."""
+        spectrum = torch.fft.fft(x)[:, None]  # (B, 1, n)
+        response = torch.fft.ifft(spectrum * self.kernels)  # circular convolution, (B, k, n)
+        magnitude = response.abs()
+        return torch.cat(
+            [(response.real > 0).float().mean(-1), log_power(magnitude.square().mean(-1)), magnitude.std(-1)], dim=1
+        )
+
+
+class DescriptorLoss(nn.Module):
+    """Squared error of descriptors read linearly from the embedding, each group weighted alike.
+
+    Targets are standardised by statistics gathered over the first ``calibration`` calls and fixed from then on, so
+    that the loss means the same throughout a run: 1 is what predicting the mean gives, 0 is perfect.
+    """
+
+    count: Tensor
+    mean: Tensor
+    square: Tensor
+
+    def __init__(self, embedding_dim: int, groups: Mapping[str, int], calibration: int = 50) -> None:
+        super().__init__()
+        self.calibration = calibration
+        self.groups = dict(groups)
+        total = sum(self.groups.values())
+        self.head = nn.Linear(embedding_dim, total)
+        self.register_buffer("mean", torch.zeros(total))
+        self.register_buffer("square", torch.ones(total))
+        self.register_buffer("count", torch.zeros(()))
+
+    @torch.no_grad()
+    def _standardise(self, target: Tensor) -> Tensor:
+        if self.training and int(self.count) < self.calibration:
+            rate = 1.0 / (float(self.count) + 1.0)
+            self.mean.lerp_(target.mean(0), rate)
+            self.square.lerp_(target.square().mean(0), rate)
+            self.count += 1
+        deviation = (self.square - self.mean.square()).clamp_min(1e-6).sqrt()
+        return ((target - self.mean) / deviation).clamp(-5, 5)
+
+    def forward(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean error over the groups, and each group's own as ``descriptors/<group>``."""
+        if set(descriptors) != set(self.groups):
+            raise ValueError(f"descriptor groups {sorted(descriptors)} are not the configured {sorted(self.groups)}")
+        target = self._standardise(torch.cat([descriptors[name] for name in self.groups], dim=1))
+        error = (self.head(embedding) - target).square().mean(0)
+        terms = dict(zip(self.groups, (part.mean() for part in error.split(list(self.groups.values()))), strict=True))
+        loss = torch.stack(list(terms.values())).mean()
+        return loss, {f"descriptors/{name}": value.detach() for name, value in terms.items()}
+
+
+def descriptor_sizes(length: int = 5120) -> dict[str, int]:
+    """Group name -> number of descriptors, for the head."""
+    groups = Descriptors(length)(torch.zeros(1, length, dtype=torch.complex64))
+    return {name: value.shape[1] for name, value in groups.items()}
