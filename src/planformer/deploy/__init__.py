@@ -1,0 +1,1 @@
+"""The encoder outside training: streams, tables on disk, ONNX, a service."""

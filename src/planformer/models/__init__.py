@@ -1,0 +1,1 @@
+"""The networks, and the public model around the encoder."""
