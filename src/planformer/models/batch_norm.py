@@ -1,6 +1,6 @@
 """Batch normalisation over the joined batch of all ranks (paper, Appendix C, "Distributed Batch Statistics").
 
-It works on any device: torch's SyncBatchNorm runs on accelerators only; this one uses the losses' differentiable all_gather.
+It works on any device: torch's SyncBatchNorm runs on accelerators only; this one uses the losses' all_gather.
 """
 
 from __future__ import annotations
