@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from planformer.signals.preprocess import PreprocessConfig
 
 Pooling = Literal["native", "frequency"]
 CrossWindowPosition = Literal["before_pooling", "after_pooling"]
@@ -42,10 +44,12 @@ class PlanFormerConfig(BaseModel):
     centring: Centring = "features"
     start: Start = "balanced"
 
+    preprocess: PreprocessConfig = Field(default_factory=PreprocessConfig)
+
     @classmethod
     def paper(cls) -> Self:
-        """The choices of the paper's text where ours differ: pooling of the spectrum, the framework's start values."""
-        return cls(pooling="frequency", start="torch")
+        """The paper's text where our defaults differ: pooling of the spectrum, the framework's start values, resampling."""
+        return cls(pooling="frequency", start="torch", preprocess=PreprocessConfig.paper())
 
     @property
     def segment(self) -> int:

@@ -1,0 +1,87 @@
+"""Noise sink: estimate noise, subtract it, compensate the lost power (paper, Appendix A.4.2, "Noise Sink Module").
+
+Features are ``[M, L, C]``; a token of the power compensation is two complex samples of all channels, 4C numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from planformer.nn.channels_last import conv
+from planformer.nn.paired import RMSNorm
+
+TOKEN_LENGTH = 4  # interleaved positions of one token: two complex samples
+PEARSON_EPS = 1e-8
+POWER_EPS = 1e-8
+MAX_POWER_RATIO = 2.0
+
+
+@dataclass
+class SinkOutput:
+    """Cleaned features ``[M, L, C]``, noise power ``[M]`` and decorrelation ``[M]`` (None where not asked for)."""
+
+    features: Tensor
+    noise_power: Tensor
+    decorrelation: Tensor | None
+
+
+def pearson(first: Tensor, second: Tensor) -> Tensor:
+    """Absolute Pearson correlation of each row of ``[M, K]``, in [0, 1]."""
+    first = first - first.mean(-1, keepdim=True)
+    second = second - second.mean(-1, keepdim=True)
+    norms = torch.linalg.vector_norm(first, dim=-1) * torch.linalg.vector_norm(second, dim=-1)
+    return ((first * second).sum(-1) / (norms + PEARSON_EPS)).abs()
+
+
+class PowerPooler(nn.Module):
+    """Power of the attention-weighted mean token: tokens ``[M, N, D] -> [M]``."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.logit = nn.Linear(dim, 1)  # a 1x1 convolution D -> 1
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        weights = torch.softmax(self.logit(tokens).transpose(-1, -2), -1)  # (M, 1, N)
+        return torch.bmm(weights, tokens).square().sum((-1, -2))
+
+
+class NoiseSink(nn.Module):
+    """``x -> RMSNorm(gamma (x - n) + beta)``: noise ``n`` estimated from x, gamma and beta from the power ratio.
+
+    >>> NoiseSink(16)(torch.randn(3, 64, 16)).features.shape
+    torch.Size([3, 64, 16])
+    """
+
+    def __init__(self, channels: int, kernel: int = 5) -> None:
+        super().__init__()
+        dim = TOKEN_LENGTH * channels
+        narrow = channels // 4
+        self.squeeze = nn.Conv1d(channels, narrow, kernel, bias=False)
+        self.expand = nn.Conv1d(narrow, channels, kernel, bias=False)
+        self.pooler = PowerPooler(dim)
+        self.affine = nn.Sequential(nn.Linear(1, dim), nn.ReLU(), nn.Linear(dim, 2 * dim))
+        self.norm = RMSNorm(dim)
+
+    def forward(self, x: Tensor, *, return_aux: bool = True) -> SinkOutput:
+        noise = self.estimate(x)
+        cleaned = x - noise
+        decorrelation = pearson(noise.flatten(1), cleaned.flatten(1)) if return_aux else None
+        noise_power = self.pooler(self.tokens(noise))
+        signal_power = self.pooler(self.tokens(x))
+        ratio = (noise_power / (signal_power + POWER_EPS)).clamp(0, MAX_POWER_RATIO)
+        gamma, beta = self.affine(ratio[:, None]).unsqueeze(1).chunk(2, -1)  # (M, 1, 4C) each
+        compensated = torch.addcmul(beta, gamma, self.tokens(cleaned))
+        return SinkOutput(self.norm(compensated).view_as(x), noise_power, decorrelation)
+
+    def estimate(self, x: Tensor) -> Tensor:
+        """The noise in ``x``: a bottleneck of two convolutions."""
+        return conv(F.gelu(conv(x, self.squeeze.weight)), self.expand.weight)
+
+    @staticmethod
+    def tokens(x: Tensor) -> Tensor:
+        """``[M, L, C] -> [M, L/4, 4C]``, a view."""
+        return x.reshape(x.shape[0], x.shape[1] // TOKEN_LENGTH, -1)
