@@ -193,7 +193,7 @@ class _Problem:
 
 
 def _line_search(w: Floats, move: Floats, f: Floats, f_move: Floats, y: Floats, cost: Floats) -> float:
-    """The exact minimum along ``move``: the slope is increasing and piecewise linear, so a bracketed Newton finds it."""
+    """The exact minimum along ``move``: the slope is increasing and piecewise linear: a bracketed Newton finds it."""
     slope_0, curvature_0 = float(w @ move), float(move @ move)
     margin, rate = 1.0 - y * f, y * f_move
     low, high, t = 0.0, np.inf, 1.0
