@@ -1,0 +1,53 @@
+"""The 39 training emitters of the paper's table, and the radio that only evaluation hears (paper, Appendix E.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planformer.data.fingerprints import Fingerprint, draw_fingerprint
+
+ORACLE_SERIALS = (
+    "3123D7B", "3123D7D", "3123D7E", "3123D52", "3123D54", "3123D58", "3123D64", "3123D65",
+    "3123D70", "3123D76", "3123D78", "3123D79", "3123D80", "3123D89", "3123EFE", "3124E4A",
+)  # fmt: skip
+POWDER_STATIONS = ("bes", "browning", "honors", "meb")
+COMMODITY_FAMILIES = ("B210", "HackRF", "UBX160", "PlutoSDR")
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """One transmitter: its label, the product it belongs to, the collection it was recorded for."""
+
+    name: str
+    family: str
+    collection: str
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The fixed hardware of this emitter."""
+        return draw_fingerprint(self.name, self.family)
+
+
+def oracle_name(serial: str) -> str:
+    """Label of an ORACLE radio, real or simulated."""
+    return f"oracle-{serial}"
+
+
+def powder_name(station: str) -> str:
+    """Label of a POWDER base station, real or simulated."""
+    return f"powder-{station}"
+
+
+EMITTERS: dict[str, tuple[Emitter, ...]] = {
+    "oracle": tuple(Emitter(oracle_name(serial), "X310", "oracle") for serial in ORACLE_SERIALS),
+    "powder": tuple(Emitter(powder_name(name), "X310-rooftop", "powder") for name in POWDER_STATIONS),
+    "modulation": (Emitter("modulation-x310", "X310", "modulation"),),
+    "commodity": tuple(
+        Emitter(f"commodity-{family.lower()}-{k}", family, "commodity")
+        for family in COMMODITY_FAMILIES
+        for k in (1, 2, 3)
+    ),
+    "fm": tuple(Emitter(f"fm-{k}", "FM-transmitter", "fm") for k in range(1, 7)),
+}
+
+HELD_OUT_RADIO = Emitter("modulation-x310-held-out", "X310", "modulation")
