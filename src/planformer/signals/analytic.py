@@ -28,7 +28,7 @@ def one_sided(spectrum: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
     return spectrum
 
 
-def _hilbert(x: FloatArray) -> ComplexArray:
+def hilbert(x: FloatArray) -> ComplexArray:
     """Analytic signal of real ``[..., n]`` by one FFT; the real part is the input itself, exactly."""
     n = x.shape[-1]
     half = one_sided(sp_fft.rfft(x, axis=-1), n)
@@ -43,7 +43,7 @@ def _grid_block(x: FloatArray, start: int, index: int, stop: int) -> ComplexArra
     """Block ``index`` of the grid, from ``x`` whose first sample has number ``start``; the signal ends at ``stop``."""
     first, last = index * BLOCK, min((index + 1) * BLOCK, stop)
     lo, hi = max(0, first - MARGIN), min(stop, (index + 1) * BLOCK + MARGIN)
-    return _hilbert(x[..., lo - start : hi - start])[..., first - lo : last - lo]
+    return hilbert(x[..., lo - start : hi - start])[..., first - lo : last - lo]
 
 
 def analytic(x: npt.ArrayLike) -> ComplexArray:
@@ -58,7 +58,7 @@ def analytic(x: npt.ArrayLike) -> ComplexArray:
     real = np.ascontiguousarray(x, dtype=np.float32)
     n = real.shape[-1]
     if n <= BLOCK:
-        return _hilbert(real)
+        return hilbert(real)
     out = np.empty(real.shape, np.complex64)
     for index in range(-(-n // BLOCK)):
         out[..., index * BLOCK : (index + 1) * BLOCK] = _grid_block(real, 0, index, n)
@@ -86,7 +86,7 @@ def analytic_blocks(blocks: Iterable[npt.NDArray[Any]]) -> Iterator[ComplexArray
         return
     x = np.concatenate(held, axis=-1)
     if stop <= BLOCK:
-        yield _hilbert(x)
+        yield hilbert(x)
         return
     while index * BLOCK < stop:
         yield _grid_block(x, start, index, stop)

@@ -40,8 +40,10 @@ def open_file(request: Request) -> Source:
             "dtype": "uint8",
             "analytic": True,
         }
+        expected = _expected_frames(container, stream, fps)
     if height * width < 2 or height * width > MAX_PIXELS:
         raise InputError(f"{request.name}: frames of {width}x{height} pixels cannot be read")
+    _check_gif_end(request)
     counted = {"frames": 0}
 
     def blocks() -> Iterator[npt.NDArray[Any]]:
@@ -52,10 +54,29 @@ def open_file(request: Request) -> Source:
             yield _analytic_frame(path)
         if not counted["frames"]:
             raise InputError(f"{request.name}: a video without frames")
+        if not request.first_frame and counted["frames"] < 0.9 * expected - 1:
+            raise InputError(f"{request.name}: truncated: {counted['frames']} of about {expected:.0f} frames are there")
 
     channels = 1 if grey else 3
     rate = (fps if fps > 0 else 1.0) * FRAME_LENGTH
     return Source(request.name, "video", rate, channels, False, blocks, provenance, report=lambda: dict(counted))
+
+
+def _expected_frames(container: Any, stream: Any, fps: float) -> float:
+    """How many frames the container promises; 0 when it does not. A decoder shows a cut file's rest without a word."""
+    if stream.frames > 0:
+        return float(stream.frames)
+    alone = len(container.streams) == 1  # otherwise the duration may be that of the sound
+    return container.duration / 1e6 * fps if alone and (container.duration or 0) > 0 else 0.0
+
+
+def _check_gif_end(request: Request) -> None:
+    with request.path.open("rb") as file:
+        if file.read(3) != b"GIF":
+            return
+        file.seek(-1, 2)
+        if file.read(1) != b";":
+            raise InputError(f"{request.name}: truncated: the GIF has no end mark; copy it again")
 
 
 def _analytic_frame(path: npt.NDArray[Any]) -> npt.NDArray[np.complex64]:
