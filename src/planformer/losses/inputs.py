@@ -45,11 +45,10 @@ class SymmetryInputs:
 
 @dataclass
 class NoiseInputs:
-    """Powers in the scale of the noisy input: what the sinks took out, and what was really there."""
+    """Noise powers in the scale of the noisy input: what the sinks took out, and what was really there."""
 
     estimated: Tensor  # [B] EncoderOutput.noise_power of the noisy rows
-    injected: Tensor  # [B] AugmentedBatch.noise_power
-    signal: Tensor  # [B] AugmentedBatch.signal_power
+    injected: Tensor  # [B] AugmentedBatch.noise_power or MixtureBatch.noise_power
 
 
 @dataclass
@@ -63,21 +62,23 @@ class ReconstructionInputs:
 
 
 @dataclass
+class SinkPair:
+    """One skip sink of the decoder run for one source: what it removed, what it kept, and the latent guiding it."""
+
+    sink: Tensor  # [B, W, C, L]
+    kept: Tensor  # [B, W, C, L]
+    guide: Tensor  # [B, any width]
+
+
+@dataclass
 class SingleSourceInputs:
-    """A denoising batch. ``reconstruction`` is None exactly when the objective was built with ``decoder=False``."""
+    """A denoising batch; ``reconstruction`` and ``sinks`` are given exactly when the objective has ``decoder=True``."""
 
     symmetry: SymmetryInputs
     noise: NoiseInputs
     aux: Mapping[str, Tensor]  # unweighted scalars "group/term" of every module that ran, see merge_aux
     reconstruction: ReconstructionInputs | None = None
-
-
-@dataclass
-class SinkPair:
-    """One skip sink of the decoder run for one source: what it removed and what it kept, equal shapes ``[B, ...]``."""
-
-    sink: Tensor
-    kept: Tensor
+    sinks: list[SinkPair] | None = None
 
 
 @dataclass

@@ -1,22 +1,23 @@
 """Regularisers of sinks and focus layers (paper, Appendix A "Noise Sink" (a), (b); Appendix B "Skip Sinks" (1)-(3)).
 
 Terms that need a layer's inner tensors (head orthogonality, Parseval consistency, focus diversity and norm, noise
-decorrelation, the skip sinks' correlations) are computed inside the layer and arrive as ``aux`` scalars named
-"group/term"; here they are collected by group. The terms across layers are computed here.
+decorrelation) are computed inside the layer and arrive as ``aux`` scalars named "group/term"; here they are collected
+by group. The terms across layers and those of the skip sinks are computed here.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from planformer.errors import ConfigError
+from planformer.losses.inputs import SinkPair
 
-ENCODER_GROUPS = ("orthogonality", "parseval_jsd", "focus_diversity", "focus_norm", "noise_decorrelation")
-DECODER_GROUPS = ("skip_decorrelation", "sink_latent_decorrelation", "target_alignment")
+AUX_GROUPS = ("orthogonality", "parseval_jsd", "focus_diversity", "focus_norm", "noise_decorrelation")
+SINK_TERMS = ("skip_decorrelation", "sink_latent_decorrelation", "target_alignment")
 PEARSON_EPS = 1e-12
 
 
@@ -62,20 +63,42 @@ def power_distance(estimated: Tensor, injected: Tensor) -> Tensor:
     return (estimated - injected).abs()
 
 
-def log_ratio(signal: Tensor, noise: Tensor, floor: float) -> Tensor:
-    """``log(signal) - log(noise)`` of powers, finite at zero power."""
-    return torch.log(signal + floor) - torch.log(noise + floor)
-
-
-def snr_distance(reconstructed: Tensor, estimated: Tensor, signal: Tensor, injected: Tensor, floor: float) -> Tensor:
+def snr_distance(reconstructed: Tensor, target: Tensor, estimated: Tensor, injected: Tensor, floor: float) -> Tensor:
     """Squared error of the log SNR per sample, ``[B]``; all arguments are powers ``[B]``.
 
-    Estimate and truth have the same floor, so an SNR beyond it (40 dB for 1e-4) is neither demanded nor rewarded.
+    ``log(reconstructed / estimated noise) - log(target / injected noise)``. Signal and noise need not be in one scale,
+    since each is compared with its own truth. The floor keeps logarithms finite, and beyond it (40 dB for 1e-4) an SNR
+    is neither demanded nor rewarded.
     """
-    error = log_ratio(reconstructed, estimated, floor) - log_ratio(signal, injected, floor)
-    return error.square()
+    signal = torch.log(reconstructed + floor) - torch.log(target + floor)
+    noise = torch.log(estimated + floor) - torch.log(injected + floor)
+    return (signal - noise).square()
 
 
-def snr_db_to_log(snr_db: Tensor) -> Tensor:
-    """Decibels to the natural logarithm that the SNR regression works in."""
-    return snr_db * (math.log(10) / 10)
+def mean_token(features: Tensor) -> Tensor:
+    """Interleaved features ``[B, W, C, 2n]`` -> their mean complex sample ``[B, 2C]``."""
+    return features.unflatten(-1, (-1, 2)).mean((1, -2)).flatten(1)
+
+
+def guided_correlation(features: Tensor, guide: Tensor) -> Tensor:
+    """Correlation ``[B]`` of the features' mean token with the guiding latent, averaged to the same width."""
+    token = mean_token(features)
+    if guide.shape[-1] != token.shape[-1]:
+        guide = F.adaptive_avg_pool1d(guide.unsqueeze(1), token.shape[-1]).squeeze(1)
+    return pearson(token, guide)
+
+
+def sink_rows(sinks: Sequence[SinkPair], reduction: str) -> dict[str, Tensor]:
+    """The three terms of all skip sinks per sample ``[B]``, in the order of SINK_TERMS.
+
+    What is removed should be uncorrelated with what is kept and with the latent; what is kept should follow the latent.
+    """
+    if not sinks:
+        raise ConfigError("the decoder returned no skip sinks")
+    rows = (
+        torch.stack([pearson(s.sink, s.kept).abs() for s in sinks]),
+        torch.stack([guided_correlation(s.sink, s.guide).abs() for s in sinks]),
+        torch.stack([1 - guided_correlation(s.kept, s.guide) for s in sinks]),
+    )
+    reduced = [row.sum(0) if reduction == "sum" else row.mean(0) for row in rows]
+    return dict(zip(SINK_TERMS, reduced, strict=True))

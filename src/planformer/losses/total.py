@@ -1,21 +1,30 @@
 """Total losses of single-source and separation batches (paper, Appendix C, "Complete Loss Formulation").
 
-How to use them, for one denoising batch::
+How to use them, for one denoising batch (``batch`` from ``data.augment``, ``networks`` a ``SymmetryNetworks``)::
 
-    objective = SingleSourceObjective(ObjectiveConfig(), decoder=False)
-    out = objective(SingleSourceInputs(symmetry, noise, aux), diagnose=step % 50 == 0)
-    out.total.backward()
+    n = len(clean)                                                   # clean: interleaved [B, 10240]
+    noisy = torch.arange(2 * n) >= n                                 # the blindspot masks the noisy rows only
+    out = encoder(torch.cat((clean, batch.noisy)), blindspot=noisy)  # both branches in one pass
+    tokens = DomainPair(out.time_tokens[:n], out.frequency_tokens[:n])
+    quiet = DomainPair(out.time_latent[:n], out.frequency_latent[:n])
+    moved = DomainPair(out.time_latent[n:], out.frequency_latent[n:])
+    symmetry, aux = networks(tokens, quiet, moved, batch.code, labels, pool=encoder.pool)
+    noise = NoiseInputs(out.noise_power[n:], batch.noise_power)
+    inputs = SingleSourceInputs(symmetry, noise, merge_aux(encoder=out.aux, latent=aux))
+    loss = SingleSourceObjective(ObjectiveConfig(), decoder=False)(inputs, diagnose=step % 50 == 0)
+    loss.total.backward()
 
 Inputs, all of this rank's batch, B samples (dataclasses in ``losses.inputs``):
 
 - ``symmetry: SymmetryInputs``: labels [B], code [B, 5], latents of the clean, augmented and latent-transformed branch
   (each a DomainPair of [B, 128]), projections of the last two (DomainPairs of [B, 1024]), predicted codes [B, 5].
-  ``models.auxiliary.AuxiliaryNetworks`` produces it from two encoder outputs and the code.
-- ``noise: NoiseInputs``: the sinks' power of the noisy rows, the injected noise power and the signal power, each [B].
+  ``models.auxiliary.SymmetryNetworks`` produces it from two encoder outputs and the code.
+- ``noise: NoiseInputs``: the noise sinks' power of the noisy rows and the injected noise power, each [B].
 - ``aux``: the unweighted scalars of all modules that ran, joined by ``merge_aux(encoder=out.aux, networks=aux, ...)``;
-  a term is "group/name", its group one of ``regularizers.ENCODER_GROUPS`` (or ``DECODER_GROUPS`` with a decoder).
-- ``reconstruction: ReconstructionInputs``: only with ``decoder=True``; waveform and target [B, 10240], and the EMA
-  encoder's latents of both unless ``perceptual_weight`` is zero.
+  a term is "group/name", its group one of ``regularizers.AUX_GROUPS``, and each group must be there.
+- only with ``decoder=True``: ``reconstruction: ReconstructionInputs``, waveform and target [B, 10240] and the EMA
+  encoder's latents of both unless ``perceptual_weight`` is zero; ``sinks``, one SinkPair per skip sink of the decoder,
+  with the latent of the sink's domain as its guide.
 - ``SeparationInputs``: two of each, and tokens and skip sinks of both sources.
 
 Output: ``LossOutput(total, terms, raw, diagnostics)``. ``total`` is the sum of ``terms``, the weighted contributions,
@@ -28,7 +37,7 @@ joined batch; average parameter gradients over ranks, as DistributedDataParallel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -45,6 +54,7 @@ from planformer.losses.inputs import (
     ReconstructionInputs,
     SeparationInputs,
     SingleSourceInputs,
+    SinkPair,
     SymmetryInputs,
     merge_aux,
 )
@@ -53,10 +63,11 @@ from planformer.losses.led import led_rows, led_terms
 from planformer.losses.reconstruction import TERMS as RECONSTRUCTION_TERMS
 from planformer.losses.reconstruction import perceptual_row, reconstruction_rows, waveform_power
 from planformer.losses.regularizers import (
-    DECODER_GROUPS,
-    ENCODER_GROUPS,
+    AUX_GROUPS,
+    SINK_TERMS,
     collect_groups,
     power_distance,
+    sink_rows,
     snr_distance,
 )
 from planformer.losses.separation import complementarity_rows, token_rows
@@ -70,6 +81,7 @@ __all__ = [
     "SeparationObjective",
     "SingleSourceInputs",
     "SingleSourceObjective",
+    "SinkPair",
     "SymmetryInputs",
     "combine",
     "merge_aux",
@@ -109,7 +121,7 @@ class _Objective:
     def __init__(self, config: ObjectiveConfig | None = None, *, decoder: bool = False) -> None:
         self.config = config or ObjectiveConfig()
         self.decoder = decoder
-        self.groups = ENCODER_GROUPS + (DECODER_GROUPS if decoder else ())
+        self.regularizers = (*AUX_GROUPS, "power_matching") + (SINK_TERMS if decoder else ())
         self.weights = self._weights()
 
     def _weights(self) -> dict[str, float]:
@@ -120,9 +132,8 @@ class _Objective:
         weights["isoficreg/covariance"] = config.isoficreg_weight * iso.covariance_weight
         for name in LED_TERMS:
             weights[f"led/{name}"] = config.led_weight * getattr(config, f"led_{name}_weight")
-        for group in self.groups:
-            weights[f"regularizer/{group}"] = getattr(config, f"{group}_weight")
-        weights["regularizer/power_matching"] = config.power_matching_weight
+        for name in self.regularizers:
+            weights[f"regularizer/{name}"] = getattr(config, f"{name}_weight")
         if self.decoder:
             weights["regularizer/snr_regression"] = config.snr_regression_weight
         return weights
@@ -132,9 +143,10 @@ class _Objective:
         weights = {f"reconstruction/{name}{suffix}": getattr(config, f"{name}_weight") for name in RECONSTRUCTION_TERMS}
         return {**weights, f"perceptual/latents{suffix}": config.perceptual_weight}
 
-    def _check_decoder(self, given: bool) -> None:
-        if given != self.decoder:
-            raise ConfigError(f"decoder={self.decoder}, but reconstructions were {'' if given else 'not '}given")
+    def _check_decoder(self, reconstruction: object | None, sinks: object | None) -> None:
+        for name, value in (("reconstruction", reconstruction), ("sinks", sinks)):
+            if (value is not None) != self.decoder:
+                raise ConfigError(f"decoder={self.decoder}, but {name} was {'not ' if value is None else ''}given")
 
     def _symmetry_rows(self, inputs: SymmetryInputs, diagnose: bool) -> Rows:
         rows: Rows = {
@@ -156,7 +168,7 @@ class _Objective:
         return rows
 
     def _regularizer_rows(self, aux: Mapping[str, Tensor], noise: NoiseInputs) -> Rows:
-        groups = collect_groups(aux, self.groups, self.config.aux_reduction)
+        groups = collect_groups(aux, AUX_GROUPS, self.config.aux_reduction)
         return {**groups, "power_matching": power_distance(noise.estimated, noise.injected)}
 
     def _reconstruction_rows(self, inputs: ReconstructionInputs) -> Rows:
@@ -167,9 +179,12 @@ class _Objective:
             rows["perceptual/latents"] = perceptual_row(inputs, config.focal)
         return rows
 
-    def _snr_row(self, waveforms: list[Tensor], noise: NoiseInputs) -> Tensor:
-        power = torch.stack([waveform_power(x) for x in waveforms]).sum(0)
-        return snr_distance(power, noise.estimated, noise.signal, noise.injected, self.config.power_floor)
+    def _decoder_rows(self, sources: Sequence[ReconstructionInputs], sinks: list[SinkPair], noise: NoiseInputs) -> Rows:
+        """SNR regression over the sum of all sources, and the skip sinks' three terms."""
+        power = torch.stack([waveform_power(source.waveform) for source in sources]).sum(0)
+        target = torch.stack([waveform_power(source.target) for source in sources]).sum(0)
+        snr = snr_distance(power, target, noise.estimated, noise.injected, self.config.power_floor)
+        return {"snr_regression": snr, **sink_rows(sinks, self.config.aux_reduction)}
 
     def _symmetry_terms(self, rows: Rows) -> Rows:
         """IsoFICReg and LED from joined rows."""
@@ -178,7 +193,7 @@ class _Objective:
         return {f"isoficreg/{k}": v for k, v in iso.items()} | {f"led/{k}": v for k, v in led.items()}
 
     def _regularizer_terms(self, rows: Rows) -> Rows:
-        terms = {f"regularizer/{name}": rows[name].mean() for name in (*self.groups, "power_matching")}
+        terms = {f"regularizer/{name}": rows[name].mean() for name in self.regularizers}
         if "snr_regression" in rows:
             terms["regularizer/snr_regression"] = focal_mean(rows["snr_regression"], self.config.focal)
         return terms
@@ -203,12 +218,12 @@ class SingleSourceObjective(_Objective):
 
     def __call__(self, inputs: SingleSourceInputs, *, diagnose: bool = False) -> LossOutput:
         """Loss of the joined batch; ``diagnose`` must be the same on all ranks."""
-        self._check_decoder(inputs.reconstruction is not None)
+        self._check_decoder(inputs.reconstruction, inputs.sinks)
         rows = self._symmetry_rows(inputs.symmetry, diagnose) | self._regularizer_rows(inputs.aux, inputs.noise)
         reconstruction: Rows = {}
-        if inputs.reconstruction is not None:
+        if inputs.reconstruction is not None and inputs.sinks is not None:
             reconstruction = self._reconstruction_rows(inputs.reconstruction)
-            rows["snr_regression"] = self._snr_row([inputs.reconstruction.waveform], inputs.noise)
+            rows |= self._decoder_rows([inputs.reconstruction], inputs.sinks, inputs.noise)
         joined = gather_batch(rows | reconstruction)
         raw = self._symmetry_terms(joined) | self._regularizer_terms(joined)
         raw |= {name: focal_mean(joined[name], self.config.focal) for name in reconstruction}
@@ -234,11 +249,11 @@ class SeparationObjective(_Objective):
 
     def __call__(self, inputs: SeparationInputs, *, diagnose: bool = False) -> LossOutput:
         """Loss of the joined batch; ``diagnose`` must be the same on all ranks."""
-        self._check_decoder(inputs.reconstruction is not None)
+        self._check_decoder(inputs.reconstruction, inputs.sinks)
         config = self.config
         symmetry = [self._symmetry_rows(source, diagnose) for source in inputs.sources]
         tokens = token_rows(inputs.separated, inputs.target_tokens, config.focal, detach=config.detach_token_targets)
-        reconstruction, sinks, rows = self._decoder_rows(inputs)
+        reconstruction, sinks, rows = self._source_rows(inputs)
         rows |= self._regularizer_rows(inputs.aux, inputs.noise)
         rows |= {f"{s}.{name}": row for s, part in zip("ab", symmetry, strict=True) for name, row in part.items()}
         joined = gather_batch(rows | tokens | reconstruction | sinks)
@@ -254,18 +269,16 @@ class SeparationObjective(_Objective):
             output.diagnostics = self._diagnose(both)
         return output
 
-    def _decoder_rows(self, inputs: SeparationInputs) -> tuple[Rows, Rows, Rows]:
-        """Rows of reconstructions, of sinks, and the SNR's; all empty without a decoder."""
-        if inputs.reconstruction is None:
+    def _source_rows(self, inputs: SeparationInputs) -> tuple[Rows, Rows, Rows]:
+        """Rows of reconstructions, of sink complementarity, and of the regularisers; all empty without a decoder."""
+        if inputs.reconstruction is None or inputs.sinks is None:
             return {}, {}, {}
-        if inputs.sinks is None:
-            raise ConfigError("a separation batch with reconstructions needs the decoder's skip sinks")
         reconstruction: Rows = {}
         for suffix, source in zip(("_a", "_b"), inputs.reconstruction, strict=True):
             reconstruction |= {f"{name}{suffix}": row for name, row in self._reconstruction_rows(source).items()}
         sinks = complementarity_rows(inputs.sinks, self.config.focal)
-        snr = self._snr_row([source.waveform for source in inputs.reconstruction], inputs.noise)
-        return reconstruction, sinks, {"snr_regression": snr}
+        rows = self._decoder_rows(inputs.reconstruction, inputs.sinks[0] + inputs.sinks[1], inputs.noise)
+        return reconstruction, sinks, rows
 
     def _sum(self, joined: Mapping[str, Tensor], names: Mapping[str, Tensor]) -> Tensor:
         return torch.stack([focal_mean(joined[name], self.config.focal) for name in names]).sum()
