@@ -39,6 +39,7 @@ class EncoderOutput:
     aux: Aux  # unweighted scalars, "group/term"
     noise_power: Tensor  # [B], summed over all sinks
     skips: Skips | None = None
+    focused: tuple[Tensor, Tensor] | None = None  # tokens before the last fusion: what source separation works on
 
     @property
     def embedding(self) -> Tensor:
@@ -55,6 +56,7 @@ class Tokens:
     aux: Aux
     noise_power: Tensor
     skips: Skips | None = None
+    focused: tuple[Tensor, Tensor] | None = None  # tokens before the last fusion: what source separation works on
 
 
 def prefixed(aux: Aux, name: str) -> Aux:
@@ -107,6 +109,7 @@ class Encoder(nn.Module):
             tokens.aux,
             tokens.noise_power,
             tokens.skips,
+            tokens.focused,
         )
 
     def tokenize(
@@ -126,20 +129,20 @@ class Encoder(nn.Module):
         by_frequency = self.frequency_tokenizer(iq.fft(time), blindspot=blindspot, return_aux=return_aux)
         time_tokens = by_time.tokens.flatten(1, 2) + self.time_positions
         frequency_tokens = by_frequency.tokens.mean(1) + self.frequency_positions
-        time_tokens, frequency_tokens, aux = self.transform(time_tokens, frequency_tokens, return_aux)
+        focused_time, focused_frequency, aux = self.focus(time_tokens, frequency_tokens, return_aux)
+        time_tokens, frequency_tokens = self.transformer_fusion(focused_time, focused_frequency)
         aux = prefixed(by_time.aux, "time") | prefixed(by_frequency.aux, "frequency") | aux
         skips = None
         if return_skips:
             skips = Skips(self.skip_features(by_time.stages), self.skip_features(by_frequency.stages))
         noise_power = by_time.noise_power + by_frequency.noise_power
-        return Tokens(time_tokens, frequency_tokens, aux, noise_power, skips)
+        return Tokens(time_tokens, frequency_tokens, aux, noise_power, skips, (focused_time, focused_frequency))
 
-    def transform(self, time_tokens: Tensor, frequency_tokens: Tensor, return_aux: bool) -> tuple[Tensor, Tensor, Aux]:
-        """Fusion, one Parseval transformer per domain, fusion."""
+    def focus(self, time_tokens: Tensor, frequency_tokens: Tensor, return_aux: bool) -> tuple[Tensor, Tensor, Aux]:
+        """Fusion, one Parseval transformer per domain, without the fusion that follows."""
         time, frequency = self.tokenizer_fusion(time_tokens, frequency_tokens)
         time, time_aux = self.time_transformer(time, domain="time", return_aux=return_aux)
         frequency, frequency_aux = self.frequency_transformer(frequency, domain="frequency", return_aux=return_aux)
-        time, frequency = self.transformer_fusion(time, frequency)
         return time, frequency, prefixed(time_aux, "time") | prefixed(frequency_aux, "frequency")
 
     def skip_features(self, stages: list[Tensor]) -> list[Tensor]:
