@@ -14,6 +14,18 @@ How to use them, for one denoising batch (``batch`` from ``data.augment``, ``net
     loss = SingleSourceObjective(ObjectiveConfig(), decoder=False)(inputs, diagnose=step % 50 == 0)
     loss.total.backward()
 
+For one batch of mixtures (``batch`` from ``data.mixtures``; clean_a and clean_b are its untransformed sources)::
+
+    out = encoder(torch.cat((clean_a, clean_b, batch.mixture)), blindspot=torch.arange(3 * n) >= 2 * n)
+    with torch.no_grad():  # the regression targets: tokens of the transformed, unmixed sources
+        wanted = encoder(torch.cat((batch.source_a, batch.source_b)))
+    separated, aux = separation(DomainPair(*(x[2 * n :] for x in out.focused)))
+    fused = [encoder.transformer_fusion(s.time, s.frequency) for s in separated]  # the remaining encoder
+    latents = [DomainPair(*encoder.pool(*tokens)) for tokens in fused]
+    # per source: networks(clean tokens, clean latents, latents[s], code_s, labels_s, pool=encoder.pool) -> sources[s]
+    targets = [DomainPair(*(x[s * n : (s + 1) * n] for x in wanted.focused)) for s in (0, 1)]
+    SeparationObjective()(SeparationInputs(sources, separated, targets, noise, merge_aux(...)))
+
 Inputs, all of this rank's batch, B samples (dataclasses in ``losses.inputs``):
 
 - ``symmetry: SymmetryInputs``: labels [B], code [B, 5], latents of the clean, augmented and latent-transformed branch
