@@ -48,7 +48,7 @@ class PlanFormerConfig(BaseModel):
 
     @classmethod
     def paper(cls) -> Self:
-        """The paper's text where our defaults differ: pooling of the spectrum, the framework's start values, resampling."""
+        """The paper's text where our defaults differ: spectral pooling, the framework's start values, resampling."""
         return cls(pooling="frequency", start="torch", preprocess=PreprocessConfig.paper())
 
     @property
