@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
-from reference.focus import focus, head_orthogonality, heads, rms_norm, soft_abs_floor
-from reference.parseval import merge
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from planformer import iq
 from planformer.nn.positions import sinusoidal_positions
+from reference.focus import focus, head_orthogonality, heads, rms_norm, soft_abs_floor
+from reference.parseval import merge
 
 
 def to_tokens(x: Tensor) -> Tensor:
@@ -71,6 +73,6 @@ def cross_window(module: nn.Module, x: Tensor, previous: Tensor) -> tuple[Tensor
 
 def all_windows(module: nn.Module, windows: list[Tensor]) -> tuple[list[Tensor], Tensor]:
     """Each window with the one before; the first passes. Orthogonality over all pairs together."""
-    results = [cross_window(module, x, previous) for previous, x in zip(windows, windows[1:], strict=False)]
+    results = [cross_window(module, x, previous) for previous, x in itertools.pairwise(windows)]
     orthogonality = torch.stack([head_orthogonality(weights) for _, weights in results]).mean()
     return [windows[0], *[x for x, _ in results]], orthogonality

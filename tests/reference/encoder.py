@@ -1,4 +1,4 @@
-"""The whole encoder the straightforward way: window after window, domain after domain, ``[B, C, L]``, explicit transforms.
+"""The whole encoder the plain way: window after window, domain after domain, ``[B, C, L]``, explicit transforms.
 
 It reads the parameters of the fast module, so both can be compared and timed side by side.
 """
@@ -6,15 +6,15 @@ It reads the parameters of the fast module, so both can be compared and timed si
 from __future__ import annotations
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from planformer import iq
 from reference.cross_window import all_windows
 from reference.focus import glu, rms_norm
 from reference.noise_sink import noise_sink
 from reference.parseval import parseval_transformer
 from reference.spectral_pooling import pool
-from torch import Tensor, nn
-from torch.nn import functional as F
-
-from planformer import iq
 
 Aux = dict[str, Tensor]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from reference.focus import rms_norm
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from reference.focus import rms_norm
 
 
 def to_tokens(x: Tensor) -> Tensor:

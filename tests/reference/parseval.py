@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor, nn
+
 from reference.focus import (
     covariance,
     focus,
@@ -15,7 +17,6 @@ from reference.focus import (
     rms_norm,
     soft_abs_floor,
 )
-from torch import Tensor, nn
 
 
 def merge(x: Tensor) -> Tensor:
