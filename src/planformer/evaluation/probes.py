@@ -252,3 +252,21 @@ class _Tally:
             n=len(self.tested),
             notes=tuple(sorted(self.notes)),
         )
+
+
+def majority_probe(
+    labels: npt.ArrayLike, *, groups: npt.ArrayLike | None = None, test: npt.ArrayLike | None = None, seed: int = 0
+) -> ProbeResult:
+    """What the most frequent class of the training rows alone gives, on the same splits.
+
+    >>> round(majority_probe(["a"] * 30 + ["b"] * 10).top1_mean, 2)
+    0.75
+    """
+
+    def score(train: Floats, train_labels: Ints, rows: Floats, values: Sequence[float]) -> list[Floats]:
+        counts = np.unique(train_labels, return_counts=True)[1].astype(np.float64)
+        return [np.tile(counts, (len(rows), 1))] * len(values)
+
+    return _probe(
+        score, np.zeros((len(np.asarray(labels)), 1)), labels, groups=groups, test=test, seed=seed, grid=[1.0]
+    )
