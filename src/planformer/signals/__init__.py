@@ -8,6 +8,7 @@ from planformer.signals.sigmf_files import write_sigmf
 from planformer.signals.signal import KINDS, Kind, Signal, from_array
 from planformer.signals.snake import roll_back, snake_indices, unwrap
 from planformer.signals.streaming import iter_segments
+from planformer.signals.writers import match_level, write
 
 __all__ = [
     "KINDS",
@@ -18,6 +19,7 @@ __all__ = [
     "analytic_resample",
     "from_array",
     "iter_segments",
+    "match_level",
     "prepare",
     "prepare_images",
     "read",
@@ -26,5 +28,6 @@ __all__ = [
     "roll_back",
     "snake_indices",
     "unwrap",
+    "write",
     "write_sigmf",
 ]

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planformer.errors import InputError
+from planformer.signals.replacing import replacing
 from planformer.signals.signal import check_rate
 
 _PATTERN = re.compile(r"^([cr])([fiu])(8|16|32|64)(?:_(le|be))?$")
@@ -126,14 +125,14 @@ def write_sigmf(
         scale = _scale_for(x, kind)
     document = _document(metadata, kind, check_rate(rate, str(meta_path)), x.shape[0], scale)
     digest = hashlib.sha512()
-    with _Replacement(data_path) as data_file:
+    with replacing(data_path) as temporary, temporary.open("wb") as data_file:
         for start in range(0, x.shape[1], WRITE_BLOCK):
             raw = kind.encode(x[:, start : start + WRITE_BLOCK] * scale).tobytes()
             digest.update(raw)
             data_file.write(raw)
     document["global"]["core:sha512"] = digest.hexdigest()
-    with _Replacement(meta_path) as meta_file:
-        meta_file.write((json.dumps(document, indent=2) + "\n").encode())
+    with replacing(meta_path) as temporary:
+        temporary.write_text(json.dumps(document, indent=2) + "\n")
     return meta_path
 
 
@@ -159,32 +158,6 @@ def _document(
         known = [e for e in header.get("core:extensions", []) if e.get("name") != "planformer"]
         header["core:extensions"] = [*known, {"name": "planformer", "version": "1.0.0", "optional": True}]
     return {"global": header, "captures": captures, "annotations": annotations}
-
-
-class _Replacement:
-    """A temporary file beside the target that replaces it on success and vanishes on failure."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __enter__(self) -> Any:
-        try:
-            handle, name = tempfile.mkstemp(prefix=f".{self.target.name}.", suffix=".part", dir=self.target.parent)
-        except OSError as error:
-            raise InputError(f"{self.target}: cannot write here ({error.strerror}); choose another folder") from error
-        self.temporary = Path(name)
-        self.file = os.fdopen(handle, "wb")
-        return self.file
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.file.close()
-        if kind is not None:
-            self.temporary.unlink(missing_ok=True)
-            return
-        umask = os.umask(0)
-        os.umask(umask)
-        self.temporary.chmod(0o666 & ~umask)  # mkstemp made it private
-        self.temporary.replace(self.target)
 
 
 def raw_blocks(
