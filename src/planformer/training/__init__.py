@@ -1,0 +1,1 @@
+"""Pretraining: recipe, curriculum, loop, checkpoints, probes, pictures (paper, Appendix D)."""

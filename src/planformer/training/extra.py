@@ -1,0 +1,83 @@
+"""Terms beside the paper's objectives, off by default: physical descriptors, and the embedding at the start.
+
+Both ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use.
+``start`` reads the embedding of the frozen encoder the run began with: training may add to it, not forget it.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from planformer.iq import deinterleave
+from planformer.losses.descriptors import DescriptorLoss, Descriptors, descriptor_sizes
+from planformer.losses.total import LossOutput
+from planformer.models.encoder import Encoder, EncoderOutput
+from planformer.training.recipe import Recipe
+from planformer.training.stream import TrainingBatch
+
+
+class ExtraTerms(nn.Module):
+    """Adds its terms to a :class:`LossOutput`; holds nothing when every weight is zero."""
+
+    def __init__(self, recipe: Recipe, encoder: Encoder) -> None:
+        super().__init__()
+        self.config = recipe.extra
+        width, segment = 2 * recipe.model.dim, recipe.model.segment
+        self.descriptors: Descriptors | None = None
+        self.start: Encoder | None = None
+        if self.config.descriptors_weight > 0:
+            self.descriptors = Descriptors(segment)
+            self.descriptor_loss = DescriptorLoss(width, descriptor_sizes(segment))
+        if self.config.start_weight > 0:
+            self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
+            self.start_head = nn.Linear(width, width)
+            nn.init.eye_(self.start_head.weight)
+            nn.init.zeros_(self.start_head.bias)
+
+    def forward(
+        self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
+    ) -> LossOutput:
+        if self.descriptors is not None:
+            value, details = self._descriptors(clean, noisy, batch)
+            output.raw.update(details)
+            _add(output, "extra/descriptors", value, self.config.descriptors_weight)
+        if self.start is not None:
+            _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
+        return output
+
+    def _descriptors(
+        self, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Descriptors of the noise-free signal, read from the branches the recipe names in one batch."""
+        assert self.descriptors is not None
+        branch = self.config.descriptors_branch
+        pairs = []
+        if branch in ("clean", "both"):
+            pairs.append((clean.embedding, batch.clean))
+        if branch in ("augmented", "both"):
+            pairs.append((noisy.embedding, batch.target))
+        embedding = torch.cat([e for e, _ in pairs])
+        described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
+        loss, details = self.descriptor_loss(embedding, described)
+        return loss, details
+
+    def _start(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
+        """Error of the start's embedding in units of its variance over the batch."""
+        assert self.start is not None
+        count = max(2, round(self.config.start_share * len(batch.clean)))
+        self.start.eval()
+        with torch.no_grad():
+            wanted = self.start(batch.clean[:count], return_aux=False).embedding
+            spread = wanted.var(0).clamp_min(1e-8)
+        error = (self.start_head(clean.embedding[:count]) - wanted).square() / spread
+        return error.clamp_max(25.0).mean()
+
+
+def _add(output: LossOutput, name: str, value: Tensor, weight: float) -> None:
+    """What is logged is what is differentiated."""
+    output.total = output.total + weight * value
+    output.terms[name] = (weight * value).detach()
+    output.raw[name] = value.detach()

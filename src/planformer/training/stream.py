@@ -1,0 +1,212 @@
+"""Batches as a function of (seed, step), made ahead of time in a thread.
+
+Nothing about a batch depends on when it is made or on what came before, so a resumed run sees exactly the batches the
+interrupted one would have seen. A process may serve several ``shards``: one process with two shards makes the batch
+that two processes with one shard each make together.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from planformer.data.augment import augment, unit_power
+from planformer.data.diversify import DiversifyConfig, diversify
+from planformer.data.mixtures import MixtureBatch, mix
+from planformer.data.sampler import StratifiedDistributedSampler
+from planformer.iq import interleave
+from planformer.training.curriculum import snr_range
+from planformer.training.recipe import Recipe
+
+
+class SequenceSet(Protocol):
+    """What training needs of a data set; :class:`planformer.data.recordings.RecordingSet` is one."""
+
+    @property
+    def emitters(self) -> Sequence[str]: ...
+
+    @property
+    def labels(self) -> npt.NDArray[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def sequences(self, indices: npt.NDArray[Any]) -> npt.NDArray[np.complex64]: ...
+
+
+@dataclass
+class TrainingBatch:
+    """One step's input: interleaved float32 ``[B, 2n]`` of unit power, and what is known about it."""
+
+    step: int
+    kind: Literal["single", "separation"]
+    clean: Tensor
+    noisy: Tensor
+    target: Tensor
+    code: Tensor
+    noise_power: Tensor
+    signal_power: Tensor
+    snr_db: Tensor
+    labels: Tensor
+    mixture: MixtureBatch | None = None
+    clean_b: Tensor | None = None
+    labels_b: Tensor | None = None
+
+    def to(self, device: str) -> TrainingBatch:
+        if device == "cpu":
+            return self
+        moved = {f.name: _move(getattr(self, f.name), device) for f in fields(self)}
+        return replace(self, **moved)
+
+
+class BatchStream:
+    """The endless sequence of training batches of one process."""
+
+    def __init__(self, data: SequenceSet, recipe: Recipe, *, rank: int = 0, world: int = 1) -> None:
+        self.data, self.recipe = data, recipe
+        shards = recipe.data.shards
+        self.shard_ids = [rank * shards + i for i in range(shards)]
+        self.samplers = [
+            StratifiedDistributedSampler(
+                data.labels,
+                recipe.data.batch_size,
+                rank=shard,
+                world=world * shards,
+                seed=recipe.seed,
+                classes_per_batch=recipe.data.emitters_per_batch,
+            )
+            for shard in self.shard_ids
+        ]
+
+    def kind(self, step: int) -> Literal["single", "separation"]:
+        """Separation batches are spread evenly: with share 1/2 every second one."""
+        share = self.recipe.separation.share
+        return "separation" if int((step + 1) * share) > int(step * share) else "single"
+
+    def batch(self, step: int) -> TrainingBatch:
+        """The batch of one step, the same whenever it is asked for."""
+        parts = [
+            self._shard(step, shard, sampler) for shard, sampler in zip(self.shard_ids, self.samplers, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else _concatenate(parts)
+
+    def _shard(self, step: int, shard: int, sampler: StratifiedDistributedSampler) -> TrainingBatch:
+        recipe = self.recipe
+        generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
+        indices = sampler.batch(step)
+        x = unit_power(torch.from_numpy(self.data.sequences(indices)))
+        if recipe.diversify != DiversifyConfig.off():
+            x = diversify(x, generator, recipe.diversify)
+        bounds = snr_range(step, recipe.schedule, recipe.curriculum)
+        augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
+        labels = torch.from_numpy(np.asarray(self.data.labels)[indices].astype(np.int64))
+        batch = TrainingBatch(
+            step=step,
+            kind=self.kind(step),
+            clean=interleave(x),
+            labels=labels,
+            noisy=augmented.noisy,
+            target=augmented.target,
+            code=augmented.code,
+            noise_power=augmented.noise_power,
+            signal_power=augmented.signal_power,
+            snr_db=augmented.snr_db,
+        )
+        return self._add_mixture(batch, x, generator) if batch.kind == "separation" else batch
+
+    def _add_mixture(self, batch: TrainingBatch, x: Tensor, generator: torch.Generator) -> TrainingBatch:
+        """Pair each sequence with another emitter's where there is one, and mix."""
+        partner = _partners(batch.labels, generator)
+        section = self.recipe.separation
+        mixture = mix(
+            x,
+            x[partner],
+            generator,
+            sinr_range=section.sinr_range,
+            noise_share=section.noise_share,
+            config=self.recipe.augment,
+        )
+        return replace(batch, mixture=mixture, clean_b=interleave(x[partner]), labels_b=batch.labels[partner])
+
+    def prefetch(self, start: int, stop: int) -> Iterator[tuple[TrainingBatch, float]]:
+        """Batches ``start`` to ``stop`` made ahead in a thread, each with the seconds that were waited for it."""
+        ready: queue.Queue[TrainingBatch | BaseException] = queue.Queue(maxsize=max(1, self.recipe.data.prefetch))
+        stopped = threading.Event()
+        worker = threading.Thread(target=self._produce, args=(start, stop, ready, stopped), daemon=True)
+        worker.start()
+        try:
+            for _ in range(start, stop):
+                begin = time.perf_counter()
+                item = ready.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item, time.perf_counter() - begin
+        finally:
+            stopped.set()
+            worker.join(timeout=10)
+
+    def _produce(
+        self, start: int, stop: int, ready: queue.Queue[TrainingBatch | BaseException], stopped: threading.Event
+    ) -> None:
+        for step in range(start, stop):
+            try:
+                item: TrainingBatch | BaseException = self.batch(step)
+            except BaseException as error:  # handed to the consumer, which raises it
+                item = error
+            while not stopped.is_set():
+                try:
+                    ready.put(item, timeout=0.2)
+                    break
+                except queue.Full:
+                    continue
+            if stopped.is_set() or isinstance(item, BaseException):
+                return
+
+
+def mix_seed(*parts: int) -> int:
+    """One 63-bit seed from several numbers, without the correlations of adding them.
+
+    >>> mix_seed(0, 1) != mix_seed(1, 0)
+    True
+    """
+    return int(np.random.SeedSequence([p & 0xFFFFFFFF for p in parts]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _partners(labels: Tensor, generator: torch.Generator) -> Tensor:
+    """A permutation that pairs each sequence with one of another emitter as far as a few draws find one."""
+    best = torch.randperm(len(labels), generator=generator)
+    for _ in range(8):
+        if not bool((labels[best] == labels).any()):
+            break
+        other = torch.randperm(len(labels), generator=generator)
+        if (labels[other] == labels).sum() < (labels[best] == labels).sum():
+            best = other
+    return best
+
+
+def _concatenate(parts: list[TrainingBatch]) -> TrainingBatch:
+    joined: dict[str, Any] = {"step": parts[0].step, "kind": parts[0].kind}
+    for field in fields(TrainingBatch):
+        values = [getattr(part, field.name) for part in parts]
+        if isinstance(values[0], Tensor):
+            joined[field.name] = torch.cat(values)
+        elif isinstance(values[0], MixtureBatch):
+            names = [f.name for f in fields(MixtureBatch)]
+            joined[field.name] = MixtureBatch(**{n: torch.cat([getattr(v, n) for v in values]) for n in names})
+    return TrainingBatch(**joined)
+
+
+def _move(value: Any, device: str) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, MixtureBatch):
+        return MixtureBatch(**{f.name: getattr(value, f.name).to(device) for f in fields(MixtureBatch)})
+    return value

@@ -1,0 +1,185 @@
+"""All networks of a run in one module, and the forward pass of a batch (paper, Appendix C, "Training Procedure").
+
+One module, so that DistributedDataParallel sees one forward pass. Clean and augmented sequences go through the encoder
+together; only the augmented ones have the centre tap of the first kernel masked.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from planformer.losses.inputs import SinkPair
+from planformer.losses.total import (
+    DomainPair,
+    LossOutput,
+    NoiseInputs,
+    ReconstructionInputs,
+    SeparationObjective,
+    SingleSourceInputs,
+    SingleSourceObjective,
+    SymmetryInputs,
+    merge_aux,
+)
+from planformer.models.auxiliary import SymmetryNetworks
+from planformer.models.ema import EMAModel
+from planformer.models.encoder import Encoder, EncoderOutput
+from planformer.training.extra import ExtraTerms
+from planformer.training.outputs import split_output
+from planformer.training.recipe import Recipe
+from planformer.training.separation import SeparationPass
+from planformer.training.stream import TrainingBatch
+
+DIAGNOSE_EVERY = 50
+
+
+class Trainee(nn.Module):
+    """Encoder, auxiliary networks, optional decoder and separation, and the moving average of the encoder."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.encoder = build_encoder(recipe)
+        self.symmetry_networks = SymmetryNetworks(
+            recipe.model.dim,
+            recipe.networks.projection_dim,
+            num_heads=recipe.model.num_heads,
+            dropout_prob=recipe.networks.dropout_prob,
+            statistics=recipe.networks.projection_statistics,
+        )
+        self.decoder = _build_decoder(recipe)
+        self.separation = SeparationPass(recipe) if recipe.separation.share > 0 else None
+        self.extra = ExtraTerms(recipe, self.encoder)
+        self.ema = EMAModel(self.encoder, recipe.ema.decay)
+        self.ema_updates = 0
+        has_decoder = self.decoder is not None
+        self.single_objective = SingleSourceObjective(recipe.objective, decoder=has_decoder)
+        self.separation_objective = SeparationObjective(recipe.objective, decoder=has_decoder)
+
+    # Forward passes ------------------------------------------------------------
+
+    def forward(self, batch: TrainingBatch) -> LossOutput:
+        """The total loss of one batch over all processes."""
+        diagnose = batch.step % DIAGNOSE_EVERY == 0
+        if batch.kind == "separation":
+            assert self.separation is not None
+            inputs = self.separation(self, batch)
+            return self.separation_objective(inputs, diagnose=diagnose)
+        return self._single(batch, diagnose)
+
+    def _single(self, batch: TrainingBatch, diagnose: bool) -> LossOutput:
+        both = self.encode_pair(batch.clean, batch.noisy)
+        clean, noisy = split_output(both, len(batch.clean))
+        symmetry, moved = self.symmetry(clean, noisy, batch.code, batch.labels)
+        noise = NoiseInputs(noisy.noise_power, batch.noise_power)
+        aux = {"encoder": both.aux, "auxiliary": moved}
+        reconstruction, sinks = None, None
+        if self.decoder is not None:
+            scale = self.target_scale(batch.signal_power)
+            waveform, aux["decoder"], sinks = self.decode(noisy)
+            reconstruction = self.perceive(waveform, batch.target * scale[:, None], scale)
+        inputs = SingleSourceInputs(symmetry, noise, merge_aux(**aux), reconstruction, sinks)
+        output = self.single_objective(inputs, diagnose=diagnose)
+        return self.extra(output, clean, noisy, batch)
+
+    def symmetry(
+        self, clean: EncoderOutput, moved: EncoderOutput, code: Tensor, labels: Tensor
+    ) -> tuple[SymmetryInputs, dict[str, Tensor]]:
+        """The latent-transformed branch, projections and predicted codes."""
+        inputs, aux = self.symmetry_networks(
+            DomainPair(clean.time_tokens, clean.frequency_tokens),
+            DomainPair(clean.time_latent, clean.frequency_latent),
+            DomainPair(moved.time_latent, moved.frequency_latent),
+            code,
+            labels,
+            pool=self.encoder.pool,
+        )
+        return inputs, aux
+
+    def encode_pair(self, clean: Tensor, noisy: Tensor) -> EncoderOutput:
+        """Rows ``[0, B)`` are clean, the rest noisy: one pass, the blindspot on the noisy rows only."""
+        blindspot = torch.zeros(len(clean) + len(noisy), dtype=torch.bool, device=clean.device)
+        blindspot[len(clean) :] = True
+        encode = partial(self.encoder, blindspot=blindspot, return_skips=self.decoder is not None)
+        x = torch.cat((clean, noisy))
+        saving = self.recipe.networks.activation_checkpointing and torch.is_grad_enabled()
+        out: EncoderOutput = checkpoint(encode, x, use_reentrant=False) if saving else encode(x)
+        return out
+
+    def decode(self, out: EncoderOutput) -> tuple[Tensor, dict[str, Tensor], list[SinkPair]]:
+        """Waveform, regularisers, and every skip sink with the latent of its domain as its guide."""
+        assert self.decoder is not None
+        waveform, aux, sinks = self.decoder(
+            out.time_tokens, out.frequency_tokens, out.time_latent, out.frequency_latent, out.skips
+        )
+        guides = {"time": out.time_latent, "frequency": out.frequency_latent}
+        return waveform, aux, [SinkPair(s.sink, s.cleaned, guides[s.domain]) for s in sinks]
+
+    def target_scale(self, signal_power: Tensor) -> Tensor:
+        """Amplitude of the target: its share of the noisy input, so that input = target + noise, or one."""
+        if self.recipe.networks.target_scale == "unit":
+            return torch.ones_like(signal_power)
+        return signal_power.sqrt()
+
+    def perceive(self, waveform: Tensor, target: Tensor, scale: Tensor) -> ReconstructionInputs:
+        """Add how the averaged encoder sees waveform and target, both brought to the target's unit power."""
+        if self.recipe.objective.perceptual_weight == 0:
+            return ReconstructionInputs(waveform, target)
+        gain = 1 / scale.clamp_min(1e-6)[:, None]
+        seen = self.ema(waveform * gain, return_aux=False)
+        with torch.no_grad():
+            wanted = self.ema(target * gain, return_aux=False)
+        return ReconstructionInputs(
+            waveform,
+            target,
+            DomainPair(seen.time_latent, seen.frequency_latent),
+            DomainPair(wanted.time_latent, wanted.frequency_latent),
+        )
+
+    # Beside the training ------------------------------------------------------------
+
+    @torch.no_grad()
+    def update_ema(self) -> None:
+        """Follow the weights; the first updates average over fewer steps, so that the random start is forgotten."""
+        self.ema_updates += 1
+        self.ema.momentum = min(self.recipe.ema.decay, self.ema_updates / (self.ema_updates + 10))
+        self.ema.update(self.encoder)
+
+    def chosen_encoder(self, *, ema: bool) -> Encoder:
+        chosen = self.ema.model if ema else self.encoder
+        assert isinstance(chosen, Encoder)
+        return chosen
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """Encode and decode interleaved segments, for pictures."""
+        training = self.training
+        self.eval()
+        try:
+            waveform, _, _ = self.decode(self.encoder(x, return_skips=True, return_aux=False))
+        finally:
+            self.train(training)
+        return waveform
+
+
+def build_encoder(recipe: Recipe) -> Encoder:
+    """A fresh encoder, or one that continues from a weights folder."""
+    encoder = Encoder(recipe.model)
+    if recipe.networks.init_from is not None:
+        from planformer.models.weights import load_strict, read_component
+
+        stored = read_component(recipe.networks.init_from, "model", architecture="planformer-encoder")
+        load_strict(encoder, stored.tensors, where=recipe.networks.init_from)
+    return encoder
+
+
+def _build_decoder(recipe: Recipe) -> nn.Module | None:
+    if recipe.networks.decoder == "none":
+        return None
+    from planformer.models.decoder import Decoder
+    from planformer.models.decoder_config import DecoderConfig
+
+    return Decoder(DecoderConfig.from_encoder(recipe.model, size=recipe.networks.decoder))
