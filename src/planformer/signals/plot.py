@@ -46,6 +46,12 @@ def plot_signal(signal: Signal, target: str | Path, *, title: str, shown_of: int
     return target
 
 
+def _colours(signal: Signal) -> tuple[str, ...]:
+    if signal.kind not in ("image", "video"):
+        return _COLOURS
+    return ("#c0392b", "#2e8b57", "#3b6ea8") if signal.channels == 3 else ("#444444",)
+
+
 def _time_axis(signal: Signal) -> tuple[float, str]:
     """Factor from sample number to the axis' unit, and the unit's name."""
     if signal.kind == "text":
@@ -108,12 +114,11 @@ def _draw_spectrum(axes: Any, signal: Signal) -> None:
     factor, label = _frequency_axis(signal)
     frequency, decibel = _spectrum(signal.samples)
     shown = frequency >= 0 if signal.is_analytic else np.ones(len(frequency), bool)
-    for row, colour in zip(decibel, _COLOURS, strict=False):
+    for row, colour in zip(decibel, _colours(signal), strict=False):
         axes.plot(frequency[shown] * factor, row[shown], color=colour, lw=0.9, alpha=0.85)
-    top = float(decibel[:, shown].max())
-    axes.set(
-        xlabel=label, ylabel="power density (dB)", title="spectrum", ylim=(max(top - 110, decibel.min()) - 3, top + 3)
-    )
+    body = decibel[:, shown][:, 4:]  # the mean of an image or text would leave no room for the rest
+    top, low = float(body.max()), float(np.quantile(body, 0.01))
+    axes.set(xlabel=label, ylabel="power density (dB)", title="spectrum", ylim=(max(top - 110, low) - 5, top + 5))
     axes.margins(x=0)
     axes.grid(alpha=0.3)
 
@@ -174,8 +179,7 @@ def _draw_pass(axes: Any, height: int, width: int, which: int) -> None:
 def _draw_path(axes: Any, signal: Signal) -> None:
     half = signal.n // 2
     names = ("red", "green", "blue") if signal.channels == 3 else ("grey",)
-    colours = ("#c0392b", "#2e8b57", "#3b6ea8") if signal.channels == 3 else ("#444444",)
-    for row, name, colour in zip(signal.samples.real, names, colours, strict=False):
+    for row, name, colour in zip(signal.samples.real, names, _colours(signal), strict=False):
         _draw_curve(axes, row, 1.0, colour, name)
     axes.axvspan(half, signal.n, color="#f0e6d2", zorder=0)
     axes.axvline(half, color="#8a6d3b", lw=1)

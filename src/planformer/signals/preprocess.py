@@ -22,6 +22,7 @@ from planformer.signals.signal import Signal, planes
 from planformer.signals.snake import unwrap
 
 SEGMENT = 5120
+ROUNDING = 1e-12  # relative power left over when a constant's own mean is subtracted in single precision
 CHUNK = 64  # segments handled at once: bounds the temporaries, and keeps them in the cache
 
 
@@ -107,13 +108,12 @@ def prepare_images(images: npt.NDArray[Any], config: PreprocessConfig | None = N
     step = max(1, CHUNK // channels)
     for start in range(0, count, step):
         path = unwrap(pixels[start : start + step].astype(np.float32))
-        if config.remove_mean:
-            path -= path.mean(axis=-1, keepdims=True)
+        mean = path.mean(axis=-1, keepdims=True) if config.remove_mean else None
+        if mean is not None:
+            path -= mean
         segment = analytic_resample(path, config.segment_length)
         segment = _ordered(segment, config)
-        scale_to_unit_power(segment, out=out[start : start + step, :, 0])
-    if config.remove_mean:
-        out[pixels.min(axis=(2, 3)) == pixels.max(axis=(2, 3))] = 0  # what is left of a blank image is rounding
+        scale_to_unit_power(segment, removed=mean, out=out[start : start + step, :, 0])
     return out
 
 
@@ -179,17 +179,10 @@ def finish(x: ComplexArray, *, removes_mean: bool, level: Level | None = None) -
     """Remove the mean and set unit power of complex segments ``[channels, k, length]``."""
     if level is not None:
         return np.asarray((x - level.mean) * _inverse(level.rms), np.complex64)
-    y = x - x.mean(axis=-1, keepdims=True) if removes_mean else np.ascontiguousarray(x)
-    if removes_mean:
-        _silence_rounding(y, x)
-    return scale_to_unit_power(y)
-
-
-def _silence_rounding(y: ComplexArray, x: ComplexArray) -> None:
-    """A constant segment minus its mean leaves rounding errors; they must not be blown up to unit power."""
-    residue = np.abs(y).max(axis=-1, keepdims=True) <= 1e-6 * np.abs(x).max(axis=-1, keepdims=True)
-    if residue.any():
-        y *= ~residue
+    if not removes_mean:
+        return scale_to_unit_power(x)
+    mean = x.mean(axis=-1, keepdims=True)
+    return scale_to_unit_power(x - mean, removed=mean)
 
 
 def _finish_tail(
@@ -218,13 +211,18 @@ def fit(x: ComplexArray, length: int, how: str) -> ComplexArray:
     return resample_length(x, length)
 
 
-def scale_to_unit_power(x: ComplexArray, out: ComplexArray | None = None) -> ComplexArray:
-    """Divide ``[..., length]`` by its root mean square; silence stays silence. Any magnitude: squares are float64."""
+def scale_to_unit_power(
+    x: ComplexArray, *, removed: ComplexArray | None = None, out: ComplexArray | None = None
+) -> ComplexArray:
+    """Divide ``[..., length]`` by its root mean square; silence stays silence. Any magnitude: squares are float64.
+
+    ``removed`` is a mean ``[..., 1]`` that was subtracted before: what is left of a constant is rounding, and silence.
+    """
     parts = np.ascontiguousarray(x).view(np.float32)
-    energy = np.square(parts, dtype=np.float64).sum(axis=-1, keepdims=True)
-    rms = np.sqrt(energy / x.shape[-1]).astype(np.float32)
-    result: ComplexArray = np.multiply(x, _inverse(rms), out=out)
-    return result
+    power = np.square(parts, dtype=np.float64).sum(axis=-1, keepdims=True) / x.shape[-1]
+    if removed is not None:
+        power[power <= ROUNDING * np.square(np.abs(removed), dtype=np.float64)] = 0
+    return np.multiply(x, _inverse(np.sqrt(power).astype(np.float32)), out=out)
 
 
 def _inverse(rms: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -244,5 +242,5 @@ def measure(blocks: Iterable[ComplexArray], removes_mean: bool, config: Preproce
     energy = np.array([math.fsum(e) for e in np.stack(energies, axis=1)])
     mean = total / count if removes_mean else np.zeros_like(total)
     power = np.maximum(energy / count - np.abs(mean) ** 2, 0)
-    power[power < 1e-12 * energy / count] = 0  # a constant channel: what is left is rounding
+    power[power <= ROUNDING * energy / count] = 0  # a constant channel
     return Level(mean[:, None, None].astype(np.complex64), np.sqrt(power)[:, None, None].astype(np.float32))
