@@ -1,0 +1,107 @@
+"""``planformer info``: versions, device, weights, parameter and MAC counts, measured on the live modules."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from typing import Any
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+# Extra -> one distribution that shows whether it is installed.
+EXTRAS = {
+    "video": "av",
+    "seismic": "pymseed",
+    "eval": "fvcore",
+    "export": "onnxruntime",
+    "serve": "fastapi",
+    "hub": "huggingface_hub",
+    "rf": "sionna-no-rt",
+    "track": "tensorboard",
+    "scale": "ray",
+}
+
+
+@app.command()
+def info(
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+    weights: str = typer.Option(None, "--weights", help="A weights folder to describe instead of the shipped one."),
+) -> None:
+    """What is installed, which weights are found, parameter and MAC counts.
+
+    Example: planformer info --json
+    """
+    facts = collect(weights)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        _print(facts)
+
+
+def collect(weights: str | None = None) -> dict[str, Any]:
+    """Everything `planformer info` says, as plain values."""
+    import torch
+
+    from planformer import __version__
+    from planformer.models.inventory import mac_counts, parameter_counts
+
+    return {
+        "planformer": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+        "extras": {extra: _version(name) for extra, name in EXTRAS.items()},
+        "weights": _weights(weights),
+        "parameters": parameter_counts(),
+        "macs": mac_counts(),
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _weights(source: str | None) -> dict[str, Any]:
+    from planformer.models.planformer import ARCHITECTURE
+    from planformer.models.pretrained import resolve, shipped_folder
+    from planformer.models.weights import read_component
+
+    folder = shipped_folder() if source is None else resolve(source)
+    if folder is None:
+        return {"found": False, "note": "none shipped: `PlanFormer.random(seed=0)` is the same network untrained"}
+    component = read_component(folder, "model", architecture=ARCHITECTURE)
+    return {"found": True, "folder": str(folder), "sha256": component.sha256, "provenance": component.provenance}
+
+
+def _print(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(
+        f"planformer {facts['planformer']}, python {facts['python']}, torch {facts['torch']}", highlight=False
+    )
+    console.print(f"{facts['platform']}, device {facts['device']}, {facts['threads']} threads", highlight=False)
+    installed = [extra for extra, version in facts["extras"].items() if version]
+    absent = [extra for extra, version in facts["extras"].items() if not version]
+    console.print(f"extras: {', '.join(installed) or 'none'} (not installed: {', '.join(absent) or 'none'})")
+    found = facts["weights"]
+    line = (
+        f"weights: {found['folder']} sha256 {found['sha256'][:12]}" if found["found"] else f"weights: {found['note']}"
+    )
+    console.print(line, highlight=False, markup=False)
+
+    table = Table("network", "parameters", "trainable", "fixed")
+    for name, count in facts["parameters"].items():
+        table.add_row(name, *(f"{count[key]:,}" for key in ("total", "trainable", "fixed")))
+    console.print(table)
+    for name, macs in facts["macs"].items():
+        console.print(f"{name}: {macs / 1e6:.2f} M multiply-accumulates a segment of 5,120 samples", highlight=False)
