@@ -76,12 +76,18 @@ def gather_batch(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return _unpack(all_gather_rows(_pack(rows)), rows)
 
 
+def at_least_single(x: Tensor) -> Tensor:
+    """Half precision becomes single; double stays double."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def _pack(rows: Mapping[str, Tensor]) -> Tensor:
     columns = []
+    double = any(tensor.dtype == torch.float64 for tensor in rows.values())
     for name, tensor in rows.items():
         if not tensor.is_floating_point() and tensor.numel() and int(tensor.abs().max()) >= LARGEST_LABEL:
             raise ValueError(f"{name} has integers of 2^24 or more, which a float32 row can't carry")
-        columns.append(tensor.reshape(tensor.shape[0], -1).float())
+        columns.append(tensor.reshape(tensor.shape[0], -1).to(torch.float64 if double else torch.float32))
     return torch.cat(columns, 1)
 
 
@@ -90,5 +96,5 @@ def _unpack(joined: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     result = {}
     for (name, tensor), part in zip(like.items(), joined.split(widths, 1), strict=True):
         part = part.reshape(joined.shape[0], *tensor.shape[1:])
-        result[name] = part if tensor.is_floating_point() else part.round().to(tensor.dtype)
+        result[name] = part if tensor.is_floating_point() else part.round().to(tensor.dtype)  # labels
     return result

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from planformer.losses.config import IsoFICRegConfig
+from planformer.losses.distributed import at_least_single
 
 VIEWS = ("augmented_time", "augmented_frequency", "latent_time", "latent_frequency")
 # In-domain pairs join augmented with latent only; across domains all four combinations are taken.
@@ -62,7 +63,7 @@ def pair_weights(labels: Tensor, pairs: str = "triangle") -> PairWeights:
     ordered pair, which makes the loss symmetric in its two branches.
     """
     same = labels.unsqueeze(0) == labels.unsqueeze(1)  # (B, B)
-    members = same.sum(1).float()
+    members = same.sum(1).to(torch.get_default_dtype())
     num_classes = members.reciprocal().sum()
     count = members * (members + 1) / 2 if pairs == "triangle" else members.square()
     chosen = same.triu() if pairs == "triangle" else same
@@ -99,7 +100,7 @@ def isoficreg(views: Tensor, labels: Tensor, config: IsoFICRegConfig) -> dict[st
     >>> sorted(terms)[:2]
     ['covariance', 'invariance_cross']
     """
-    z = standardise(views.float(), config.eps)
+    z = standardise(at_least_single(views), config.eps)
     weights = pair_weights(labels, config.pairs)
     first, second = (list(side) for side in zip(*PAIRS.values(), strict=True))
     distance = squared_distances(z[first], z[second])  # (6, B, B)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from planformer.iq import fft
 from planformer.losses.config import FocalConfig
+from planformer.losses.distributed import at_least_single
 from planformer.losses.focal import focal_mean, huber_distance, phase_error
 from planformer.losses.inputs import ReconstructionInputs
 
@@ -40,7 +41,7 @@ def reconstruction_rows(
     >>> sorted(reconstruction_rows(x, x, FocalConfig())) == sorted(TERMS)
     True
     """
-    waveform, target = waveform.float(), target.float()
+    waveform, target = at_least_single(waveform), at_least_single(target)
     spectrum, target_spectrum = fft(waveform), fft(target)
     return {
         "reconstruction_time": huber_distance(waveform, target, config),
@@ -64,4 +65,4 @@ def focal_terms(rows: Mapping[str, Tensor], config: FocalConfig) -> dict[str, Te
 
 def waveform_power(waveform: Tensor) -> Tensor:
     """Mean power of the complex samples of interleaved ``[B, 2n]``: ``[B]``."""
-    return 2 * waveform.float().square().mean(-1)
+    return 2 * at_least_single(waveform).square().mean(-1)

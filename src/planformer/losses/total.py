@@ -23,7 +23,7 @@ For one batch of mixtures (``batch`` from ``data.mixtures``; clean_a and clean_b
     fused = [encoder.transformer_fusion(s.time, s.frequency) for s in separated]  # the remaining encoder
     latents = [DomainPair(*encoder.pool(*tokens)) for tokens in fused]
     # per source: networks(clean tokens, clean latents, latents[s], code_s, labels_s, pool=encoder.pool) -> sources[s]
-    targets = [DomainPair(*(x[s * n : (s + 1) * n] for x in wanted.focused)) for s in (0, 1)]
+    targets = tuple(DomainPair(*(x[s * n : (s + 1) * n] for x in wanted.focused)) for s in (0, 1))
     SeparationObjective()(SeparationInputs(sources, separated, targets, noise, merge_aux(...)))
 
 Inputs, all of this rank's batch, B samples (dataclasses in ``losses.inputs``):
@@ -57,7 +57,7 @@ from torch import Tensor
 from planformer.errors import ConfigError
 from planformer.losses.config import ObjectiveConfig
 from planformer.losses.diagnostics import diagnose as compute_diagnostics
-from planformer.losses.distributed import gather_batch
+from planformer.losses.distributed import at_least_single, gather_batch
 from planformer.losses.focal import focal_mean
 from planformer.losses.inputs import (
     DomainPair,
@@ -119,7 +119,7 @@ def combine(raw: Mapping[str, Tensor], weights: Mapping[str, float]) -> LossOutp
     terms = {name: weights[name] * value for name, value in raw.items() if weights[name] > 0}
     if not terms:
         raise ConfigError("every loss weight is zero")
-    total = torch.stack([term.float() for term in terms.values()]).sum()
+    total = torch.stack([at_least_single(term) for term in terms.values()]).sum()
     return LossOutput(
         total=total,
         terms={name: term.detach() for name, term in terms.items()},
