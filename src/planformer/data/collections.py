@@ -14,7 +14,7 @@ import numpy as np
 from planformer.data.channel import Link, Receiver, interfere, propagate, receive
 from planformer.data.emitters import Emitter
 from planformer.data.fingerprints import Fingerprint
-from planformer.data.impairments import clock_rate, transmit
+from planformer.data.impairments import clock_rate, rotate, transmit
 from planformer.data.resampling import TARGET_RATE, ComplexArray, resample
 from planformer.data.seeding import generator
 from planformer.data.waveforms import analog, cellular, continuous_phase, linear, wifi
@@ -77,13 +77,18 @@ def render(
     true_rate = clock_rate(rate, hardware, warm)
     native = int(np.ceil(recording.samples * true_rate / TARGET_RATE)) + 2 * _EDGE
     x = _WAVEFORMS[collection](recording, rng, native)
-    x = transmit(x, hardware, rate, CARRIERS[collection], rng, warm)
+    x = transmit(x, hardware, rate, CARRIERS[collection], rng, warm, oversample=2 if _fills_band(recording) else 1)
     x = propagate(x, link, rate, rng)
     x = interfere(x, link, rate, rng)
     x = receive(x, receiver, link, rate, rng)
     x = resample(x, true_rate)
     start = (x.size - recording.samples) // 2
     return x[start : start + recording.samples], link
+
+
+def _fills_band(recording: Recording) -> bool:
+    """OFDM uses most of its native band; the other collections are oversampled already or of constant envelope."""
+    return recording.emitter.collection in ("oracle", "powder")
 
 
 def _temperature_ppm(recording: Recording, seed: int) -> float:
@@ -148,15 +153,34 @@ def _modulation_waveform(recording: Recording, rng: np.random.Generator, n: int)
         return modulated(rng, n, recording.protocol, samples_per_symbol=8)
     parts, left = [], n
     while left > 0:
-        count = min(left, int(rng.integers(80_000, 240_000)))
+        count = min(left, int(rng.integers(60_000, 200_000)))
         usual = rng.random() < 0.4  # the paper's 8 samples per symbol, and slower ones
         speed = 8 if usual else round(8 * 2 ** rng.uniform(0, 4.5))
         block = modulated(rng, count, recording.protocol, samples_per_symbol=speed)
+        if rng.random() < 0.3:
+            block = _keyed(rng, block, speed)
+        if not usual and rng.random() < 0.6:  # anywhere in the band that will be kept
+            room = 0.45 * TARGET_RATE - 0.75 * NATIVE_RATES["modulation"] / speed
+            block = rotate(block, np.arange(count) * (rng.uniform(-1, 1) * max(room, 0) / NATIVE_RATES["modulation"]))
         parts.append(block * np.float32(10 ** (rng.uniform(-6, 0) / 20)))
         left -= count
     x = np.concatenate(parts)
     x *= np.float32(1 / np.sqrt(np.mean(np.abs(x) ** 2)))
     return x
+
+
+def _keyed(rng: np.random.Generator, x: ComplexArray, samples_per_symbol: int) -> ComplexArray:
+    """Bursts and silence: on and off with ramps of two symbols, burst lengths from 20 to 400 symbols."""
+    gate = np.zeros(x.size, np.float32)
+    position = int(rng.integers(40 * samples_per_symbol))
+    while position < x.size:
+        length = int(10 ** rng.uniform(1.3, 2.6) * samples_per_symbol)
+        gate[position : position + length] = 1
+        position += length + int(10 ** rng.uniform(0.8, 2.3) * samples_per_symbol)
+    ramp = 2 * samples_per_symbol
+    smooth = np.cumsum(np.concatenate([gate[:1].repeat(ramp), gate]))
+    result: ComplexArray = x * ((smooth[ramp:] - smooth[:-ramp]) / ramp).astype(np.float32)
+    return result
 
 
 def modulated(rng: np.random.Generator, n: int, name: str, samples_per_symbol: int) -> ComplexArray:

@@ -18,18 +18,28 @@ FULL_SCALE = 4.0  # the DAC clips 12 dB over the mean power
 
 
 def transmit(
-    x: ComplexArray, hardware: Fingerprint, rate: float, carrier: float, rng: np.random.Generator, warm_ppm: float = 0.0
+    x: ComplexArray,
+    hardware: Fingerprint,
+    rate: float,
+    carrier: float,
+    rng: np.random.Generator,
+    warm_ppm: float = 0.0,
+    oversample: int = 1,
 ) -> ComplexArray:
     """Send ``x`` (unit mean power while active) at ``rate`` on ``carrier`` Hz; returns the complex envelope.
+
+    Signals that fill their band need ``oversample`` 2, or the amplifier's regrowth would fold back into the band.
 
     >>> from planformer.data.seeding import generator
     >>> transmit(np.ones(64, np.complex64), Fingerprint(), 5e6, 2.4e9, generator(0)).shape
     (64,)
     """
     x = quantise(x, hardware.dac_bits)
-    x = filter_ripple(x, hardware, rate)
+    n = x.size
+    x = filter_ripple(x, hardware, rate, oversample)
     x = modulate_iq(x, hardware)
-    x = amplify(x, hardware, rate)
+    x = amplify(x, hardware, rate * oversample)
+    x = _decimate(x, n, oversample)
     return rotate(x, oscillator_phase(x.size, hardware, rate, carrier, rng, warm_ppm))
 
 
@@ -58,16 +68,34 @@ def filter_response(hardware: Fingerprint, frequency: np.ndarray) -> np.ndarray:
     return (1 + ripple * np.exp(-1j * angle)) * tilt
 
 
-def filter_ripple(x: ComplexArray, hardware: Fingerprint, rate: float) -> ComplexArray:
-    """Apply :func:`filter_response` in the frequency domain."""
-    if not hardware.ripple_db and not hardware.tilt_db_per_mhz:
+def filter_ripple(x: ComplexArray, hardware: Fingerprint, rate: float, oversample: int = 1) -> ComplexArray:
+    """Apply :func:`filter_response` in the frequency domain and interpolate to ``oversample`` times the rate."""
+    if not hardware.ripple_db and not hardware.tilt_db_per_mhz and oversample == 1:
         return x
     from scipy import fft
 
     size = fft.next_fast_len(x.size + 64)  # padding: the echo of the end must not wrap to the start
     spectrum = fft.fft(x, size)
     spectrum *= filter_response(hardware, np.fft.fftfreq(size, 1 / rate)).astype(np.complex64)
-    result: ComplexArray = fft.ifft(spectrum, overwrite_x=True)[: x.size]
+    if oversample > 1:
+        wide = np.zeros(size * oversample, np.complex64)
+        wide[: size // 2] = spectrum[: size // 2]
+        wide[size // 2 - size :] = spectrum[size // 2 :]
+        spectrum = wide * np.float32(oversample)
+    result: ComplexArray = fft.ifft(spectrum, overwrite_x=True)[: x.size * oversample]
+    return result
+
+
+def _decimate(x: ComplexArray, n: int, oversample: int) -> ComplexArray:
+    """Back to ``n`` samples: cut the spectrum to the native band."""
+    if oversample == 1:
+        return x
+    from scipy import fft
+
+    size = fft.next_fast_len(n)
+    spectrum = fft.fft(x, size * oversample)
+    narrow = np.concatenate([spectrum[: size // 2], spectrum[size // 2 - size :]])
+    result: ComplexArray = fft.ifft(narrow, overwrite_x=True)[:n] * np.float32(1 / oversample)
     return result
 
 

@@ -25,6 +25,8 @@ class Station:
     deviation_hz: float = 75_000.0
     preemphasis_us: float = 50.0
     pilot_phase: float = 0.0  # phase of the 38 kHz subcarrier against the pilot, in cycles
+    loudness: float = 0.5  # what the processor makes of the audio, RMS of full modulation
+    auxiliary: float = 0.0  # share of a frequency-modulated subcarrier at 67 kHz (background music, paging)
 
 
 def draw_station(name: str) -> Station:
@@ -38,6 +40,8 @@ def draw_station(name: str) -> Station:
         deviation_hz=float(rng.uniform(62e3, 78e3)),
         preemphasis_us=float(rng.choice([50.0, 75.0])),
         pilot_phase=float(rng.uniform(-0.03, 0.03)),
+        loudness=float(rng.uniform(0.12, 0.65)),
+        auxiliary=float(rng.choice([0.0, 0.1])),
     )
 
 
@@ -63,7 +67,8 @@ def _composite(rng: np.random.Generator, n: int, rate: float, station: Station) 
     left = _audio_at(rng, n, rate, station.style, station.preemphasis_us)
     right = 0.6 * left + 0.4 * _audio_at(rng, n, rate, station.style, station.preemphasis_us)
     pilot = 2 * np.pi * (PILOT_HZ * np.arange(n) / rate + rng.random())
-    share = 1 - station.pilot - station.rds
+    share = 1 - station.pilot - station.rds - station.auxiliary
+    left, right = (np.tanh(station.loudness / 0.28 * side) for side in (left, right))
     signal = share * (0.5 * (left + right))
     signal += share * station.stereo * 0.5 * (left - right) * np.sin(2 * pilot + 2 * np.pi * station.pilot_phase)
     signal += station.pilot * np.sin(pilot)
@@ -71,6 +76,9 @@ def _composite(rng: np.random.Generator, n: int, rate: float, station: Station) 
         bits = 2 * rng.integers(2, size=int(n / rate * 2375) + 3) - 1.0  # biphase symbols of 1187.5 bit/s
         smooth = np.interp(np.arange(n) / rate * 2375, np.arange(bits.size), bits)
         signal += station.rds * smooth * np.sin(3 * pilot)
+    if station.auxiliary:
+        deviation = np.cumsum(_audio_at(rng, n, rate, "music")) * (6_000 / rate)
+        signal += station.auxiliary * np.sin(2 * np.pi * (67_000 * np.arange(n) / rate + deviation))
     return np.clip(signal, -1, 1)
 
 
