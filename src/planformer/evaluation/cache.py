@@ -23,25 +23,31 @@ FORMAT = 1
 
 
 class FeatureCache:
-    """``folder=None`` keeps nothing."""
+    """``folder=None`` keeps nothing on disk.
+
+    The second readout of the encoder's last pass is always kept in memory, so that it is never computed twice.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self._last: dict[str, Features] = {}
 
     def features(self, featuriser: Featuriser, data: TaskData, advance: Advance | None = None) -> tuple[Features, bool]:
         """Features of ``data`` and whether they came from the cache."""
-        fingerprint = data.fingerprint() if self.folder is not None else ""
-        stored = self._load(cache_key(featuriser.identity, fingerprint), len(data))
+        fingerprint = data.fingerprint()
+        key = cache_key(featuriser.identity, fingerprint)
+        stored = self._last[key] if key in self._last else self._load(key, len(data))
         if stored is not None:
             return stored, True
         if isinstance(featuriser, EncoderFeatures):
             both = featuriser.both_readouts(data, advance)
             base = featuriser.identity.rpartition(":")[0]
+            self._last = {cache_key(f"{base}:{readout}", fingerprint): values for readout, values in both.items()}
             for readout, values in both.items():
                 self._store(cache_key(f"{base}:{readout}", fingerprint), values, f"{base}:{readout}")
             return both[featuriser.readout], False
         values = featuriser.features(data, advance)
-        self._store(cache_key(featuriser.identity, fingerprint), values, featuriser.identity)
+        self._store(key, values, featuriser.identity)
         return values, False
 
     def _path(self, key: str) -> Path | None:

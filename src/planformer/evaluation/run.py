@@ -86,7 +86,7 @@ class Evaluation:
         return list(dict.fromkeys(e.split for e in self.entries if e.task == task))
 
     def random_methods(self) -> list[str]:
-        return [name for name in self.methods if name.startswith("random:")]
+        return [name for name in self.methods if name.startswith("random:") and "+" not in name]
 
     def difference(self, task: LoadedTask, split: str, probe: str = "linear") -> Difference | None:
         """The judged method against the untrained encoders, item by item; None without both."""
@@ -99,7 +99,7 @@ class Evaluation:
 
 
 def task_splits(data: TaskData) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """The splits of a data set by name, as arguments for a probe: the paper's own, and grouped folds where groups are."""
+    """Splits by name, as arguments for a probe: the paper's own, and grouped folds where groups are known."""
     splits: dict[str, dict[str, npt.NDArray[Any]]] = {}
     if data.test is not None and data.test.any():
         splits["fixed test set"] = {"test": data.test}

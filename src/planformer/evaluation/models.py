@@ -1,0 +1,64 @@
+"""From a model's name to the methods of an evaluation: its readouts, and the untrained encoders beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planformer.errors import WeightsError
+from planformer.evaluation.featurisers import EncoderFeatures
+
+if TYPE_CHECKING:
+    from planformer.models.planformer import PlanFormer
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedModel:
+    """A loaded model and how to speak about its weights."""
+
+    model: PlanFormer
+    name: str  # "planformer", or "random:SEED"
+    weights: str
+    trained: bool
+
+    def readouts(self, *, tokens: bool = True) -> list[EncoderFeatures]:
+        """The paper's latent, and beside it token mean and deviation of both domains."""
+        found = [EncoderFeatures(self.model, self.name, title="256-number latent")]
+        if tokens:
+            name = f"{self.name}+tokens"
+            found.append(EncoderFeatures(self.model, name, readout="tokens", title="token mean and deviation, 512"))
+        return found
+
+
+def load_model(source: str | Path | None, *, fall_back: bool = False) -> JudgedModel:
+    """Shipped weights (None), ``"random:SEED"`` or a folder; ``fall_back``: untrained when none are shipped."""
+    from planformer.models.planformer import PlanFormer
+
+    try:
+        model = PlanFormer.load(source)
+    except WeightsError:
+        if source is not None or not fall_back:
+            raise
+        model = PlanFormer.random(0)
+        model.provenance["weights"] = "random:0"
+    kind = str(model.provenance.get("weights", "trained"))
+    if kind.startswith("random:"):
+        seed = kind.partition(":")[2]
+        text = f"RANDOM: an untrained encoder (seed {seed}), no training took place"
+        return JudgedModel(model, f"random:{seed}", text, trained=False)
+    where = "shipped with the package" if source is None else str(source)
+    return JudgedModel(model, "planformer", f"trained, {where}, fingerprint {model.fingerprint[:12]}", trained=True)
+
+
+def random_encoders(judged: JudgedModel, seeds: int = 3) -> list[EncoderFeatures]:
+    """Untrained encoders of the same configuration; the judged one is not repeated."""
+    from planformer.models.planformer import PlanFormer
+
+    found = []
+    for seed in range(seeds):
+        name = f"random:{seed}"
+        if name != judged.name:
+            model = PlanFormer.random(seed, judged.model.config)
+            found.append(EncoderFeatures(model, name, title=f"untrained encoder, seed {seed}"))
+    return found
