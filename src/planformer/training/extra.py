@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from planformer.iq import deinterleave
 from planformer.losses.descriptors import DescriptorLoss, Descriptors, descriptor_sizes
+from planformer.losses.distributed import gather_batch
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.training.recipe import Recipe
@@ -59,9 +60,11 @@ class ExtraTerms(nn.Module):
             pairs.append((clean.embedding, batch.clean))
         if branch in ("augmented", "both"):
             pairs.append((noisy.embedding, batch.target))
-        embedding = torch.cat([e for e, _ in pairs])
         described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
-        loss, details = self.descriptor_loss(embedding, described)
+        # Joined over the processes, so that all of them standardise alike and log the same loss.
+        joined = gather_batch({"embedding": torch.cat([e for e, _ in pairs]), **described})
+        embedding = joined.pop("embedding")
+        loss, details = self.descriptor_loss(embedding, joined)
         return loss, details
 
     def _start(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
@@ -71,8 +74,9 @@ class ExtraTerms(nn.Module):
         self.start.eval()
         with torch.no_grad():
             wanted = self.start(batch.clean[:count], return_aux=False).embedding
-            spread = wanted.var(0).clamp_min(1e-8)
-        error = (self.start_head(clean.embedding[:count]) - wanted).square() / spread
+        joined = gather_batch({"now": clean.embedding[:count], "start": wanted})
+        spread = joined["start"].var(0).clamp_min(1e-8)
+        error = (self.start_head(joined["now"]) - joined["start"]).square() / spread
         return error.clamp_max(25.0).mean()
 
 

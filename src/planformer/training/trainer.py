@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -72,7 +73,11 @@ class Trainer:
             return self.trainee
         # Batches of two kinds use different networks, so parameters may be without gradient in a step.
         mixed = self.recipe.separation.share > 0
-        return DistributedDataParallel(self.trainee, broadcast_buffers=False, find_unused_parameters=mixed)
+        with warnings.catch_warnings():  # torch 2.12 renamed the option; older ones know only this name
+            warnings.simplefilter("ignore", FutureWarning)
+            wrapped = DistributedDataParallel(self.trainee, broadcast_buffers=False, find_unused_parameters=mixed)
+        warnings.filterwarnings("ignore", message="Grad strides do not match")  # kernels of one channel; harmless
+        return wrapped
 
     def _open(self, out: Path, data: SequenceSet, held_out: SequenceSet | None) -> RunFolder:
         """The main process makes the folder; the others wait until it is there."""
