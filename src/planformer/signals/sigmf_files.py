@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,18 +116,35 @@ def write_sigmf(
     >>> bool(abs(read(meta).samples[0] - tone).max() < 1e-4)
     True
     """
-    meta_path, data_path = sigmf_paths(Path(path))
+    meta_path, _ = sigmf_paths(Path(path))
     kind = Datatype.parse(datatype, str(meta_path))
     x = np.atleast_2d(np.asarray(samples))
     if x.ndim != 2 or not x.shape[-1] or x.dtype.kind not in "iufc":
         raise InputError(f"{meta_path}: expected samples [n] or [channels, n], got {x.dtype} {list(x.shape)}")
     if scale is None:
         scale = _scale_for(x, kind)
-    document = _document(metadata, kind, check_rate(rate, str(meta_path)), x.shape[0], scale)
+    blocks = (x[:, start : start + WRITE_BLOCK] for start in range(0, x.shape[1], WRITE_BLOCK))
+    return write_sigmf_blocks(path, blocks, rate, datatype, metadata, channels=x.shape[0], scale=scale)
+
+
+def write_sigmf_blocks(
+    path: str | Path,
+    blocks: Iterable[npt.NDArray[Any]],
+    rate: float,
+    datatype: str,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    channels: int,
+    scale: float = 1.0,
+) -> Path:
+    """:func:`write_sigmf` for samples that arrive as blocks ``[channels, k]``: memory for one block."""
+    meta_path, data_path = sigmf_paths(Path(path))
+    kind = Datatype.parse(datatype, str(meta_path))
+    document = _document(metadata, kind, check_rate(rate, str(meta_path)), channels, scale)
     digest = hashlib.sha512()
     with replacing(data_path) as temporary, temporary.open("wb") as data_file:
-        for start in range(0, x.shape[1], WRITE_BLOCK):
-            raw = kind.encode(x[:, start : start + WRITE_BLOCK] * scale).tobytes()
+        for block in blocks:
+            raw = kind.encode(block * scale).tobytes()
             digest.update(raw)
             data_file.write(raw)
     document["global"]["core:sha512"] = digest.hexdigest()

@@ -23,7 +23,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 FRAME_LENGTH = 5120
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Signal:
     """Complex baseband samples ``[channels, n]`` (read-only), their rate in Hz, what they are, where they came from.
 
@@ -51,6 +51,9 @@ class Signal:
         object.__setattr__(self, "samples", view)
         object.__setattr__(self, "rate", check_rate(self.rate))
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+
+    def __repr__(self) -> str:
+        return f"Signal({self.kind}, {self.channels} x {self.n} samples at {self.rate:g} Hz)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Signal, (np.asarray(self.samples), self.rate, self.kind, dict(self.provenance)))

@@ -6,7 +6,7 @@ taken from ``template``, the signal that was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -135,19 +135,20 @@ def _write_image(target: Path, samples: npt.NDArray[np.complex64], template: Sig
     return target
 
 
+def sigmf_metadata(provenance: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """A recording's own metadata for ``count`` new samples of it, without what only fitted the old ones."""
+    keep = {k: v for k, v in provenance.get("global", {}).items() if not k.startswith(("core:sha", "planformer:"))}
+    for name in ("core:dataset", "core:trailing_bytes", "core:metadata_only"):
+        keep.pop(name, None)
+    captures = [{k: v for k, v in c.items() if k != "core:header_bytes"} for c in provenance.get("captures", [])]
+    captures = [c for c in captures if c.get("core:sample_start", 0) < count]
+    return {"global": keep, "captures": captures, "annotations": provenance.get("annotations", [])}
+
+
 def _write_sigmf(target: Path, samples: npt.NDArray[np.complex64], template: Signal) -> Path:
     stated = template.provenance.get("datatype")
     fallback = "rf32_le" if template.is_analytic else "cf32_le"
-    keep = {
-        k: v for k, v in template.provenance.get("global", {}).items() if not k.startswith(("core:sha", "planformer:"))
-    }
-    for name in ("core:dataset", "core:trailing_bytes", "core:metadata_only"):
-        keep.pop(name, None)
-    captures = [
-        {k: v for k, v in c.items() if k != "core:header_bytes"} for c in template.provenance.get("captures", [])
-    ]
-    captures = [c for c in captures if c.get("core:sample_start", 0) < samples.shape[1]]
-    metadata = {"global": keep, "captures": captures, "annotations": template.provenance.get("annotations", [])}
+    metadata = sigmf_metadata(template.provenance, samples.shape[1])
     return write_sigmf(target, _real_if_analytic(samples, template), template.rate, stated or fallback, metadata)
 
 
