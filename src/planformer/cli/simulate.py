@@ -1,18 +1,15 @@
-"""`planformer simulate`: write simulated radio recordings with emitter labels."""
+"""`planformer simulate`: labelled radio recordings, simulated or converted from real data sets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from planformer.errors import InputError
-
-if TYPE_CHECKING:
-    from planformer.data.collections import Recording
 
 app = typer.Typer(add_completion=False)
 
@@ -26,12 +23,16 @@ def simulate(
     samples: str | None = typer.Option(
         None, "--samples", help="Complex samples at 7.69 MHz, e.g. 60M. Default: 200M for all."
     ),
-    hours: float | None = typer.Option(
-        None, "--hours", help="Hours of signal instead of samples (1 h is 27.7 G samples)."
-    ),
+    hours: float | None = typer.Option(None, "--hours", help="Hours of signal instead (1 h is 27.7 G samples)."),
     seed: int = typer.Option(0, "--seed", help="The same seed gives the same bytes."),
+    oracle: Path | None = typer.Option(
+        None, "--oracle", help="Folder of the real ORACLE set: converted, not simulated."
+    ),
+    powder: Path | None = typer.Option(
+        None, "--powder", help="Folder of the real POWDER set: converted, not simulated."
+    ),
 ) -> None:
-    """Write labelled SigMF recordings of the paper's five collections, or the held-out evaluation sets.
+    """Write labelled SigMF recordings of the paper's five collections, or the held-out evaluation sets (eval).
 
     Example: planformer simulate all --out radio --samples 60M
     """
@@ -39,19 +40,69 @@ def simulate(
         raise InputError(f"{what!r}: choose one of {', '.join(_WHAT)}")
     if samples is not None and hours is not None:
         raise InputError("give either --samples or --hours, not both")
-    from planformer.data.heldout import write_evaluation
-    from planformer.data.simulator import SHARES, plan, plan_evaluation, write_recordings
-
+    _check_out(out)
     if what == "eval":
-        if samples is not None or hours is not None:
-            raise InputError("the evaluation sets have a fixed size: leave out --samples and --hours")
-        planned = [recording for part in plan_evaluation().values() for recording in part]
-        _run(write_evaluation(out, seed), planned, out)
+        if samples is not None or hours is not None or oracle is not None:
+            raise InputError(
+                "the evaluation sets have a fixed size and no ORACLE: leave out --samples, --hours, --oracle"
+            )
+        _run([_evaluation(out, seed, powder)], out)
         return
+    from planformer.data.simulator import SHARES
+
     names = list(SHARES) if what == "all" else [what]
+    real = {name: path for name, path in (("oracle", oracle), ("powder", powder)) if path is not None}
+    unused = [name for name in real if name not in names]
+    if unused:
+        raise InputError(f"--{unused[0]} has no use in `simulate {what}`")
     count = _count(samples, hours, sum(SHARES[name] for name in names))
+    jobs = [_conversion(name, path, out) for name, path in real.items()]
+    simulated = [name for name in names if name not in real]
+    _run([*jobs, *([_simulation(simulated, count, out, seed)] if simulated else [])], out)
+
+
+@dataclass
+class _Job:
+    """Something that writes recordings: how much is to come, and the work as (emitter, samples, new)."""
+
+    samples: int
+    recordings: int
+    work: Iterator[tuple[str, int, bool]]
+
+
+def _simulation(names: list[str], count: int, out: Path, seed: int) -> _Job:
+    from planformer.data.simulator import plan, write_recordings
+
     planned = plan(names, count, seed)
-    _run(write_recordings(planned, out, seed), planned, out)
+    done = write_recordings(planned, out, seed)
+    return _Job(sum(r.samples for r in planned), len(planned), ((r.emitter.name, r.samples, new) for r, new in done))
+
+
+def _conversion(name: str, root: Path, out: Path) -> _Job:
+    from planformer.data.conversion import convert
+    from planformer.data.oracle import find_oracle
+    from planformer.data.powder import find_powder
+
+    found = find_oracle(root) if name == "oracle" else find_powder(root)
+    other = [recording for recording in found if "but only" in recording.decision]
+    if other:
+        typer.echo(f"{other[0].data}: {other[0].decision} ({len(other)} of {len(found)} files)", err=True)
+    work = ((str(r.labels["emitter"]), r.resampled, convert(r, out)[1]) for r in found)
+    return _Job(sum(r.resampled for r in found), len(found), work)
+
+
+def _evaluation(out: Path, seed: int, powder: Path | None) -> _Job:
+    from planformer.data.heldout import planned_evaluation, write_evaluation
+
+    recordings, samples = planned_evaluation(powder)
+    return _Job(samples, recordings, write_evaluation(out, seed, powder=powder))
+
+
+def _check_out(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: can't make this folder ({error.strerror}); choose another --out") from error
 
 
 def _count(samples: str | None, hours: float | None, share: float) -> int:
@@ -73,23 +124,20 @@ def _count(samples: str | None, hours: float | None, share: float) -> int:
     return int(value)
 
 
-def _run(written: Iterator[tuple[Recording, bool]], planned: Sequence[Recording], out: Path) -> None:
+def _run(jobs: list[_Job], out: Path) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    total = sum(recording.samples for recording in planned)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(),
-    )
-    new = 0
+    total, recordings = sum(job.samples for job in jobs), sum(job.recordings for job in jobs)
+    percent = TextColumn("{task.percentage:>3.0f} %")
+    columns = (TextColumn("{task.description}"), BarColumn(), percent, TimeRemainingColumn())
+    new, emitters = 0, set()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("simulating", total=total)
-        for recording, fresh in written:
-            new += fresh
-            progress.update(task, advance=recording.samples, description=recording.emitter.name)
-    emitters = len({recording.emitter.name for recording in planned})
+        for job in jobs:
+            for emitter, samples, fresh in job.work:
+                new += fresh
+                emitters.add(emitter)
+                progress.update(task, advance=samples, description=emitter)
     size = f"{total / 1e6:.1f} M samples, {4 * total / 1e9:.2f} GB"
-    typer.echo(f"{out}: {len(planned)} recordings ({new} new), {emitters} emitters, {size}")
+    typer.echo(f"{out}: {recordings} recordings ({new} new), {len(emitters)} emitters, {size}")

@@ -51,6 +51,15 @@ class Recording:
         return NATIVE_RATES[self.emitter.collection]
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What a recording went through besides the emitter's hardware; stored in its metadata."""
+
+    link: Link
+    receiver: Receiver
+    temperature_ppm: float  # the day's addition to the emitter's oscillator error
+
+
 def render(
     recording: Recording,
     seed: int,
@@ -58,13 +67,13 @@ def render(
     fingerprint: Fingerprint | None = None,
     link: Link | None = None,
     receiver: Receiver | None = None,
-) -> tuple[ComplexArray, Link]:
-    """Samples at 7.69 MHz in units of full scale, and the link they went through.
+) -> tuple[ComplexArray, Conditions]:
+    """Samples at 7.69 MHz in units of full scale, and the conditions they were recorded under.
 
     Hardware, link and receiver are drawn from the recording's name unless given (tests give ideal ones).
 
     >>> from planformer.data.emitters import EMITTERS
-    >>> x, link = render(Recording(EMITTERS["fm"][0], "FM", 1, 0, 5120), seed=0)
+    >>> x, conditions = render(Recording(EMITTERS["fm"][0], "FM", 1, 0, 5120), seed=0)
     >>> x.shape
     (5120,)
     """
@@ -83,7 +92,7 @@ def render(
     x = receive(x, receiver, link, rate, rng)
     x = resample(x, true_rate)
     start = (x.size - recording.samples) // 2
-    return x[start : start + recording.samples], link
+    return x[start : start + recording.samples], Conditions(link, receiver, warm)
 
 
 def _fills_band(recording: Recording) -> bool:

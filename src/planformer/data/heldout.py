@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from planformer.data.collections import Recording
+from planformer.data.conversion import RealRecording, convert
+from planformer.data.powder import find_powder
 from planformer.data.recordings import RecordingSet
 from planformer.data.resampling import TARGET_RATE
 from planformer.data.simulator import plan_evaluation, write_recordings
 from planformer.errors import InputError
 
 EVALUATION_SEED = 20_000  # added to the user's seed, so that no training set shares a channel or a symbol
+
+REAL_LIMIT = 500_000  # samples of a real recording that are used: 100 sequences are enough for a probe
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +37,39 @@ class EvaluationSet:
 
 
 def write_evaluation(
-    folder: Path, seed: int = 0, *, sequences: int = 20, recordings: int = 10
-) -> Iterator[tuple[Recording, bool]]:
-    """Write both sets below ``folder``; the last 40 % of the recordings of each class are the fixed test set."""
+    folder: Path, seed: int = 0, *, sequences: int = 20, recordings: int = 10, powder: Path | None = None
+) -> Iterator[tuple[str, int, bool]]:
+    """Write both sets below ``folder``; yields (emitter, samples, whether new) for each recording.
+
+    The last 40 % of the recordings of each class are the fixed test set. With ``powder``, the fingerprint set is
+    day 2 of the real POWDER recordings in that folder, its sessions 4 and 5 being the test set.
+    """
     border = round(0.6 * recordings)
     for name, part in plan_evaluation(sequences, recordings).items():
-        yield from write_recordings(part, folder / name, EVALUATION_SEED + seed, test=lambda r: r.index >= border)
+        if name == "fingerprint" and powder is not None:
+            for real in _real_fingerprint(powder):
+                yield str(real.labels["emitter"]), real.resampled, convert(real, folder / name, REAL_LIMIT)[1]
+            continue
+        for recording, new in write_recordings(
+            part, folder / name, EVALUATION_SEED + seed, test=lambda r: r.index >= border
+        ):
+            yield recording.emitter.name, recording.samples, new
+
+
+def planned_evaluation(powder: Path | None = None) -> tuple[int, int]:
+    """How many recordings and samples :func:`write_evaluation` will write."""
+    sizes = {name: [r.samples for r in part] for name, part in plan_evaluation().items()}
+    if powder is not None:
+        sizes["fingerprint"] = [recording.resampled for recording in _real_fingerprint(powder)]
+    return sum(map(len, sizes.values())), sum(map(sum, sizes.values()))
+
+
+def _real_fingerprint(root: Path) -> list[RealRecording]:
+    found = find_powder(root, "day 2")
+    return [
+        dataclasses.replace(recording, labels=recording.labels | {"test": recording.labels["place"] in ("s4", "s5")})
+        for recording in found
+    ]
 
 
 def evaluation_sets(folder: str | Path) -> dict[str, EvaluationSet]:

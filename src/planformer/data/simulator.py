@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from planformer.data.collections import MODULATIONS, Recording, render
+from planformer.data.collections import CARRIERS, MODULATIONS, Recording, render
 from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, Emitter
 from planformer.data.labels import label_metadata
 from planformer.data.resampling import TARGET_RATE
 from planformer.data.seeding import generator
 from planformer.errors import InputError
 
-VERSION = 2  # of the simulator: a file written by another version is written anew
+VERSION = 3  # of the simulator: a file written by another version is written anew
 SEQUENCE = 5120
 TYPICAL_SAMPLES = 32 * SEQUENCE  # of a recording: short, so that many channels are seen
 DEFAULT_SAMPLES = 200_000_000
@@ -114,18 +114,12 @@ def write_recordings(
             yield recording, False
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        samples, link = render(recording, seed)
-        wanted["planformer:link"] = dataclasses.asdict(link)
-        capture = {"core:sample_start": 0, "core:frequency": _carrier(recording)}
+        samples, conditions = render(recording, seed)
+        wanted["planformer:conditions"] = dataclasses.asdict(conditions)
+        capture = {"core:sample_start": 0, "core:frequency": CARRIERS[recording.emitter.collection]}
         document = {"global": wanted, "captures": [capture]}
         write_sigmf(target, samples, TARGET_RATE, "ci16_le", document, scale=1.0)
         yield recording, True
-
-
-def _carrier(recording: Recording) -> float:
-    from planformer.data.collections import CARRIERS
-
-    return CARRIERS[recording.emitter.collection]
 
 
 def _metadata(recording: Recording, seed: int, test: bool | None) -> dict[str, Any]:

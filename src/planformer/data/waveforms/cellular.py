@@ -65,7 +65,7 @@ def _lte_synchronisation(slot: ComplexArray, cell: int) -> None:
 def nr_waveform(rng: np.random.Generator, n: int) -> ComplexArray:
     """A 5G downlink: 15 or 30 kHz spacing, synchronisation blocks, slots with demodulation pilots, silence between."""
     wide = rng.random() < 0.6
-    size, blocks = (256, 18) if wide else (512, 40)
+    size, blocks = (256, 11) if wide else (512, 25)  # a 5 MHz channel either way
     prefixes = (22,) + (18,) * 13 if wide else (40,) + (36,) * 6 + (40,) + (36,) * 6
     slots = n // (14 * size) + 2
     grid = np.zeros((slots * 14, blocks * 12), np.complex64)
