@@ -91,19 +91,28 @@ def embed_sources(
     readout: Readout,
     on_error: Callable[[int, PlanFormerError], None] | None = None,
 ) -> Iterator[Embedded]:
-    """Run every source's segments, ``batch_size`` at a time, and yield each item as it is finished, in order."""
+    """Run every source's segments, ``batch_size`` at a time, and yield each item as it is finished, in order.
+
+    Without ``on_error`` the first bad item raises, after the items before it have been finished.
+    """
     queue: deque[_Open] = deque()
     pending: list[tuple[_Open, int, Segments]] = []  # (item, channel, one segment)
-    for item, block in _blocks(sources, queue, on_error):
-        if block is not None:
-            pending.extend((item, c, block[c, s]) for s in range(block.shape[1]) for c in range(item.channels))
-        while len(pending) >= batch_size:
-            _run(pool, pending[:batch_size])
-            del pending[:batch_size]
+    stopped: PlanFormerError | None = None
+    try:
+        for item, block in _blocks(sources, queue, on_error):
+            if block is not None:
+                pending.extend((item, c, block[c, s]) for s in range(block.shape[1]) for c in range(item.channels))
+            while len(pending) >= batch_size:
+                _run(pool, pending[:batch_size])
+                del pending[:batch_size]
             yield from _finished(pool, queue, readout)
+    except PlanFormerError as error:
+        stopped = error
     for start in range(0, len(pending), batch_size):
         _run(pool, pending[start : start + batch_size])
     yield from _finished(pool, queue, readout)
+    if stopped is not None:
+        raise stopped
 
 
 def _blocks(
@@ -129,9 +138,9 @@ def _blocks(
             if not item.segments:
                 raise InputError(f"item {index}: empty signal")
         except PlanFormerError as error:
+            item.failed = item.complete = True
             if on_error is None:
                 raise
-            item.failed = True
             on_error(index, error)
         item.complete = True
         yield item, None

@@ -1,0 +1,49 @@
+"""``planformer info``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planformer import PlanFormer, PlanFormerConfig
+from planformer.cli.main import main
+from planformer.models import pretrained
+
+SMALL = PlanFormerConfig(window=256, channels=(4, 8, 16), dim=32, num_heads=4)
+
+
+def run(*args: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(["info", *args])
+    return int(caught.value.code or 0)
+
+
+def test_json_has_live_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["parameters"]["encoder"] == {"total": 1_990_478, "trainable": 1_978_190, "fixed": 12_288}
+    assert facts["macs"]["encoder_all"] > 0
+    assert {"planformer", "torch", "device", "extras", "weights"} <= facts.keys()
+
+
+def test_text_is_readable_and_names_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("planformer.models.inventory.mac_counts", lambda: {"encoder_all": 2_000_000})
+    monkeypatch.setattr(pretrained, "SHIPPED", tmp_path / "none")
+    assert run() == 0
+    text = capsys.readouterr().out
+    assert "1,990,478" in text
+    assert "none shipped" in text
+    assert "2.00 M" in text
+    folder = PlanFormer.random(seed=0, config=SMALL).save_pretrained(tmp_path / "w")
+    assert run("--weights", str(folder)) == 0
+    assert "sha256" in capsys.readouterr().out
+
+
+def test_damaged_weights_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    assert run("--weights", str(tmp_path)) == 2
+    assert "not a weights folder" in capsys.readouterr().err
