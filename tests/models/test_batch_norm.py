@@ -1,0 +1,39 @@
+import pytest
+import torch
+
+from planformer.models.batch_norm import JointBatchNorm, joint_moments
+
+
+def test_one_group_is_torchs_batch_norm() -> None:
+    torch.manual_seed(0)
+    x = 3 * torch.randn(16, 5) + 2
+    ours, theirs = JointBatchNorm(5), torch.nn.BatchNorm1d(5)
+    torch.testing.assert_close(ours(x), theirs(x))
+    torch.testing.assert_close(ours.running_mean[0], theirs.running_mean)
+    torch.testing.assert_close(ours.running_var[0], theirs.running_var)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+def test_joint_path_equals_the_plain_one() -> None:
+    """The branch for several ranks, on one."""
+    torch.manual_seed(0)
+    x = 3 * torch.randn(16, 5) + 2
+    plain, joint = JointBatchNorm(5), JointBatchNorm(5)
+    torch.testing.assert_close(joint._normalise_jointly(x, 0), plain(x))
+    torch.testing.assert_close(joint.running_var, plain.running_var)
+    count, mean, variance = joint_moments(x)
+    assert count == 16
+    torch.testing.assert_close(mean, x.mean(0))
+    torch.testing.assert_close(variance, x.var(0, correction=0))
+
+
+def test_constant_features_are_finite() -> None:
+    x = torch.ones(4, 3, requires_grad=True)
+    JointBatchNorm(3)._normalise_jointly(x, 0).square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+
+
+def test_more_groups_than_statistics() -> None:
+    with pytest.raises(ValueError, match="2 groups of rows"):
+        JointBatchNorm(3)(torch.randn(6, 3), (3, 3))
