@@ -137,14 +137,16 @@ def stack_channels(rows: list[Features]) -> Features:
     return np.stack(rows)
 
 
-def item_segments(data: TaskData, config: PreprocessConfig | None = None) -> Iterator[Segments]:
-    """Each item's prepared segments ``[channels, segments, 5120]``: what the fixed-formula baselines read."""
+def item_segments(data: TaskData, config: PreprocessConfig | None = None) -> Iterator[tuple[Segments, bool]]:
+    """Each item's prepared segments ``[channels, segments, 5120]``, and whether it was real before."""
     if not data.is_images:
         for index in range(len(data)):
-            yield prepare(data.signal(index), config)
+            signal = data.signal(index)
+            yield prepare(signal, config), signal.is_analytic
         return
     for start in range(0, len(data), IMAGE_CHUNK):
-        yield from prepare_images(data.items[start : start + IMAGE_CHUNK], config)
+        for segments in prepare_images(data.items[start : start + IMAGE_CHUNK], config):
+            yield segments, True
 
 
 class SegmentFeatures(Featuriser):
@@ -170,8 +172,8 @@ class SegmentFeatures(Featuriser):
     def features(self, data: TaskData, advance: Advance | None = None) -> Features:
         self.prepare_formula(data)
         rows = []
-        for segments in item_segments(data, self.config):
-            rows.append(np.asarray(self.channel_features(segments, analytic=data.kind != "iq"), dtype=np.float32))
+        for segments, analytic in item_segments(data, self.config):
+            rows.append(np.asarray(self.channel_features(segments, analytic=analytic), dtype=np.float32))
             if advance:
                 advance(1)
         stacked = stack_channels(rows)

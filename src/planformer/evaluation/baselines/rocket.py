@@ -34,8 +34,8 @@ class RandomKernels(SegmentFeatures):
         rows = rng.permutation(len(data))[:16]
         levels = np.linspace(0, 1, BIASES + 2)[1:-1]
         collected = []
-        for segments in item_segments(data.subset(rows), self.config):
-            x = _rows(segments[:1, :1], data.kind != "iq")[:1]
+        for segments, analytic in item_segments(data.subset(rows), self.config):
+            x = _rows(segments[:1, :1], analytic)[:1]
             quantiles = [np.quantile(_convolve(x, d)[0], levels, axis=1) for d in DILATIONS]
             collected.append(np.stack(quantiles).transpose(0, 2, 1))  # (dilations, 84, BIASES)
         self.biases = np.mean(collected, axis=0).astype(np.float32)

@@ -64,10 +64,10 @@ class TaskData:
 
         item = self.items[index]
         if isinstance(item, Path | str):
-            return signals.read(Path(item), self.kind, rate=self.rate, **self.read_options)  # type: ignore[arg-type]
+            return signals.read(Path(item), self.kind or None, rate=self.rate, **self.read_options)  # type: ignore[arg-type]
         if isinstance(item, signals.Signal):
             return item
-        return signals.from_array(item, rate=self.rate, kind=self.kind)  # type: ignore[arg-type]
+        return signals.from_array(item, rate=self.rate, kind=self.kind or "array")  # type: ignore[arg-type]
 
     def subset(self, rows: npt.ArrayLike) -> TaskData:
         """The same data set with fewer rows."""

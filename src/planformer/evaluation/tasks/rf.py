@@ -14,43 +14,51 @@ from planformer.errors import InputError
 from planformer.evaluation.tasks.base import Task, TaskData, as_labels, files_under
 
 SEGMENT = 5120
-MODULATIONS = ("BPSK", "QPSK", "8PSK", "CPFSK", "GFSK", "PAM4", "16QAM", "64QAM")
 POWDER_RATES = {"4G": 7.69e6, "5G": 7.69e6, "WiFi": 5e6}
 
 
 class RfModulation(Task):
     """Eight modulations of a radio and a day that training has not seen.
 
-    The paper's recordings are not public; `planformer simulate` writes a set of the same kind.
+    The paper's recordings are not public: `planformer simulate eval` writes a set of the same kind, and own recordings
+    are read from a folder per modulation.
     """
 
     name = "rf-modulation"
     title = "Modulation recognition"
     type = "physical"
     domain = "1-D"
-    folders = ("rf-modulation", "modulation", "eval/modulation")
-    layout = "SigMF recordings with a modulation in their metadata, or <modulation>/*.sigmf-meta"
-    source = "`planformer simulate eval --out DIR`"
+    folders = ("radio-eval/modulation", "rf-modulation")
+    layout = "radio-eval/ as written by `planformer simulate eval`, or rf-modulation/<modulation>/*.sigmf-meta"
+    source = "`planformer simulate eval --out DATA/radio-eval`"
     licence = "made by this package"
-    checks = "eight classes, 5,120-sample items cut at even distances"
+    checks = "at least two classes, whole 5,120-sample items, recordings never on both sides of the fixed split"
     per_recording = 60
 
     def load(self, data_dir: Path) -> TaskData:
         root = self.root(data_dir)
+        if root.parent.name == "radio-eval":
+            return simulated(root.parent, "modulation")
         metas = files_under(root, ".sigmf-meta")
         if not metas:
-            raise self.missing(data_dir, root / "*.sigmf-meta")
-        chunks, labels, groups, test = [], list[str](), list[str](), list[bool]()
+            raise self.missing(data_dir, root / "<modulation>/*.sigmf-meta")
+        chunks, labels, groups = [], list[str](), list[str]()
         for meta in metas:
-            found, settings = read_chunks(meta, self.per_recording)
-            label = _find(settings, "modulation") or meta.parent.name
+            found = read_chunks(meta, self.per_recording)
             chunks.append(found)
-            labels += [str(label)] * len(found)
+            labels += [meta.parent.name] * len(found)
             groups += [meta.stem] * len(found)
-            test += [str(_find(settings, "split") or "") == "test"] * len(found)
-        flags = np.array(test)
-        fixed = flags if flags.any() and not flags.all() else None
-        return TaskData(np.concatenate(chunks), as_labels(labels), "iq", 7.69e6, as_labels(groups), "recording", fixed)
+        return TaskData(np.concatenate(chunks), as_labels(labels), "iq", 7.69e6, as_labels(groups), "recording")
+
+
+def simulated(folder: Path, name: str) -> TaskData:
+    """A set of `planformer simulate eval`; the notes say that it is simulated."""
+    from planformer.data.heldout import evaluation_sets
+
+    part = evaluation_sets(folder)[name]
+    labels = as_labels([part.classes[code] for code in part.labels])
+    notes = ("simulated by this package: other radios, channels and days than the training recordings",)
+    return TaskData(part.samples, labels, "iq", part.rate, as_labels(part.groups), "recording", part.test, notes=notes)
 
 
 class Powder(Task):
@@ -58,7 +66,7 @@ class Powder(Task):
     title = "Fingerprinting (POWDER)"
     type = "physical"
     domain = "1-D"
-    folders = ("GlobecomPOWDER", "powder", "POWDER")
+    folders = ("GlobecomPOWDER", "powder", "POWDER", "radio-eval/fingerprint")
     layout = "{4G,5G,Wifi}_Day_{1,2}_{bes,browning,honors,meb}_s{1..5}.bin (complex64) with a .json of the same name"
     source = "https://genesys-lab.org/powder"
     licence = "research use, by its authors"
@@ -69,6 +77,8 @@ class Powder(Task):
 
     def load(self, data_dir: Path) -> TaskData:
         root = self.root(data_dir)
+        if root.name == "fingerprint":
+            return simulated(root.parent, "fingerprint")
         pattern = re.compile(r"(4G|5G|WiFi)_Day_([12])_([a-z]+)_s(\d)", re.IGNORECASE)
         chunks, labels, groups, test = [], list[str](), list[str](), list[bool]()
         for path in files_under(root, ".bin"):
@@ -100,16 +110,12 @@ class Powder(Task):
         return even_chunks(samples, self.per_recording, rate, path)
 
 
-def read_chunks(meta: Path, count: int) -> tuple[npt.NDArray[np.complex64], dict[str, Any]]:
-    """Evenly spaced 5,120-sample items of a SigMF recording at 7.69 MHz, and its metadata."""
+def read_chunks(meta: Path, count: int) -> npt.NDArray[np.complex64]:
+    """Evenly spaced 5,120-sample items of a SigMF recording at 7.69 MHz."""
     from planformer import signals
 
-    try:
-        settings = json.loads(meta.read_text())
-    except json.JSONDecodeError as error:
-        raise InputError(f"{meta}: not valid JSON ({error})") from error
     signal = signals.read(meta)
-    return even_chunks(signal.samples[0], count, signal.rate, meta), settings
+    return even_chunks(signal.samples[0], count, signal.rate, meta)
 
 
 def even_chunks(samples: npt.NDArray[Any], count: int, rate: float, path: Path) -> npt.NDArray[np.complex64]:
@@ -128,15 +134,3 @@ def even_chunks(samples: npt.NDArray[Any], count: int, rate: float, path: Path) 
         margin = 16  # the filter's edge
         cut = np.asarray(resample_rate(cut, rate, 7.69e6), np.complex64)[:, margin : margin + SEGMENT]
     return cut[:, :SEGMENT]
-
-
-def _find(tree: Any, key: str) -> Any:
-    """The first value whose key ends with ``key`` (namespaces such as "core:" or "planformer:" ignored)."""
-    if isinstance(tree, dict):
-        for name, value in tree.items():
-            if name.split(":")[-1] == key and not isinstance(value, dict | list):
-                return value
-        children = list(tree.values())
-    else:
-        children = tree if isinstance(tree, list) else []
-    return next((found for child in children if (found := _find(child, key)) is not None), None)
