@@ -118,27 +118,12 @@ class Milestones:
     # Files ------------------------------------------------------------
 
     def save_weights(self, folder: Path, step: int, *, ema: bool) -> None:
-        """The encoder as a weights folder; an older one is replaced only when the new one is complete."""
-        from planformer.models.weights import write_component
-
-        provenance = {
-            "weights": "ema" if ema else "raw",
-            "step": step,
-            "sequences_seen": step * self.recipe.data.batch_size * self.recipe.data.shards * self.processes.world,
-            "recipe": self.recipe.model_dump(mode="json"),
-        }
+        """The networks as a weights folder; an older one is replaced only when the new one is complete."""
         fresh, old = folder.with_name(f".{folder.name}-new"), folder.with_name(f".{folder.name}-old")
         try:
             for path in (fresh, old):
                 shutil.rmtree(path, ignore_errors=True)
-            write_component(
-                fresh,
-                "model",
-                self.trainee.chosen_encoder(ema=ema).state_dict(),
-                self.recipe.model.model_dump(mode="json"),
-                architecture=ARCHITECTURE,
-                provenance=provenance,
-            )
+            self._write_components(fresh, step, ema)
             if folder.exists():
                 folder.rename(old)
             fresh.rename(folder)
@@ -147,6 +132,29 @@ class Milestones:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
+
+    def _write_components(self, folder: Path, step: int, ema: bool) -> None:
+        from planformer.models.restoration import save_decoder, save_separation
+        from planformer.models.weights import write_component
+
+        encoder, decoder, separation = self.trainee.components(ema=ema)
+        write_component(
+            folder,
+            "model",
+            encoder.state_dict(),
+            self.recipe.model.model_dump(mode="json"),
+            architecture=ARCHITECTURE,
+            provenance={
+                "weights": "ema" if ema else "raw",
+                "step": step,
+                "sequences_seen": step * self.recipe.data.batch_size * self.recipe.data.shards * self.processes.world,
+                "recipe": self.recipe.model_dump(mode="json"),
+            },
+        )
+        if decoder is not None:
+            save_decoder(folder, decoder)
+        if separation is not None:
+            save_separation(folder, separation)
 
     def _tsne(self, embeddings: torch.Tensor, step: int) -> None:
         from planformer.training.pictures import draw_tsne

@@ -25,6 +25,8 @@ from planformer.losses.total import (
     merge_aux,
 )
 from planformer.models.auxiliary import SymmetryNetworks
+from planformer.models.decoder import Decoder
+from planformer.models.decoder_config import DecoderConfig
 from planformer.models.ema import EMAModel
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.training.extra import ExtraTerms
@@ -54,6 +56,11 @@ class Trainee(nn.Module):
         self.separation = SeparationPass(recipe) if recipe.separation.share > 0 else None
         self.extra = ExtraTerms(recipe, self.encoder)
         self.ema = EMAModel(self.encoder, recipe.ema.decay)
+        # Published together with the averaged encoder, so they must be averages too.
+        self.ema_decoder = EMAModel(self.decoder, recipe.ema.decay) if self.decoder is not None else None
+        self.ema_separation = (
+            EMAModel(self.separation.networks, recipe.ema.decay) if self.separation is not None else None
+        )
         self.ema_updates = 0
         has_decoder = self.decoder is not None
         self.single_objective = SingleSourceObjective(recipe.objective, decoder=has_decoder)
@@ -145,13 +152,28 @@ class Trainee(nn.Module):
     def update_ema(self) -> None:
         """Follow the weights; the first updates average over fewer steps, so that the random start is forgotten."""
         self.ema_updates += 1
-        self.ema.momentum = min(self.recipe.ema.decay, self.ema_updates / (self.ema_updates + 10))
-        self.ema.update(self.encoder)
+        separation = self.separation.networks if self.separation is not None else None
+        followers = [(self.ema, self.encoder), (self.ema_decoder, self.decoder), (self.ema_separation, separation)]
+        for average, source in followers:
+            if average is not None and source is not None:
+                average.momentum = min(self.recipe.ema.decay, self.ema_updates / (self.ema_updates + 10))
+                average.update(source)
 
     def chosen_encoder(self, *, ema: bool) -> Encoder:
         chosen = self.ema.model if ema else self.encoder
         assert isinstance(chosen, Encoder)
         return chosen
+
+    def components(self, *, ema: bool) -> tuple[Encoder, Decoder | None, nn.Module | None]:
+        """Encoder, decoder and separation networks that belong together: the averages, or the weights as they are."""
+        encoder = self.chosen_encoder(ema=ema)
+        if ema:
+            decoder = self.ema_decoder.model if self.ema_decoder is not None else None
+            separation = self.ema_separation.model if self.ema_separation is not None else None
+        else:
+            decoder, separation = self.decoder, self.separation.networks if self.separation is not None else None
+        assert decoder is None or isinstance(decoder, Decoder)
+        return encoder, decoder, separation
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
@@ -176,10 +198,7 @@ def build_encoder(recipe: Recipe) -> Encoder:
     return encoder
 
 
-def _build_decoder(recipe: Recipe) -> nn.Module | None:
+def _build_decoder(recipe: Recipe) -> Decoder | None:
     if recipe.networks.decoder == "none":
         return None
-    from planformer.models.decoder import Decoder
-    from planformer.models.decoder_config import DecoderConfig
-
     return Decoder(DecoderConfig.from_encoder(recipe.model, size=recipe.networks.decoder))

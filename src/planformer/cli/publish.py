@@ -1,0 +1,21 @@
+"""``planformer publish``: a run's weights as a folder for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def publish(
+    run: Path = typer.Argument(..., help="Folder of the run."),
+    out: Path = typer.Option(..., "--out", "-o", help="Weights folder to write."),
+    which: str = typer.Option("best", "--which", help="best, last, or the name of a folder below milestones/."),
+) -> None:
+    """Write a weights folder with its provenance. Example: planformer publish runs/first --out weights/"""
+    from planformer.training.publishing import publish as write
+
+    typer.echo(f"written: {write(run, out, which=which)}", err=True)
