@@ -138,7 +138,7 @@ def _first_bytes(path: Path, name: str) -> tuple[Path, bytes]:
     except PermissionError as error:
         raise InputError(f"{name}: no permission to read it; change that with chmod u+r") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{name}: cannot be opened ({error})") from error
+        raise InputError(f"{name}: cannot be opened ({getattr(error, 'strerror', None) or error})") from error
     if not head:
         raise InputError(f"{name}: the file is empty")
     return path, head
@@ -173,5 +173,5 @@ def library_errors(name: str, called: str) -> Iterator[None]:
     except PlanFormerError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        reason = " ".join(str(error).replace(name, "the file").split())[:160] or type(error).__name__
         raise InputError(f"{name}: damaged or not a readable {called} ({reason})") from error

@@ -20,7 +20,7 @@ from planformer.errors import InputError
 from planformer.signals.replacing import replacing
 from planformer.signals.signal import check_rate
 
-_PATTERN = re.compile(r"^([cr])([fiu])(8|16|32|64)(?:_(le|be))?$")
+_PATTERN = re.compile(r"([cr])([fiu])(8|16|32|64)(?:_(le|be))?")
 _WIDTHS = {"f": (32, 64), "i": (8, 16, 32), "u": (8, 16, 32)}
 WRITE_BLOCK = 1 << 18
 EXAMPLES = "cf32_le, ci16_le, ci8, cu8, rf32_le"
@@ -41,7 +41,7 @@ class Datatype:
         >>> Datatype.parse("ci16_le", "example").sample_bytes
         4
         """
-        match = _PATTERN.match(name) if isinstance(name, str) else None
+        match = _PATTERN.fullmatch(name) if isinstance(name, str) else None
         if not match or int(match[3]) not in _WIDTHS[match[2]]:
             raise InputError(f"{where}: unknown datatype {name!r}; SigMF allows e.g. {EXAMPLES}")
         domain, number, bits, order = match.groups()
