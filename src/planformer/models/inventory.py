@@ -46,6 +46,14 @@ def _encoder() -> Encoder:
     return Encoder(PlanFormerConfig())
 
 
+def _decoder(size: str) -> nn.Module:
+    from planformer.models.decoder import Decoder
+    from planformer.models.decoder_config import DecoderConfig
+
+    with torch.device("meta"):  # only counted: 95 M numbers need not be drawn
+        return Decoder(DecoderConfig(size=size))  # type: ignore[arg-type]
+
+
 # Name -> builder. Add a network here and it appears in `planformer info`.
 INVENTORY: dict[str, Callable[[], nn.Module]] = {
     "encoder": _encoder,
@@ -55,6 +63,8 @@ INVENTORY: dict[str, Callable[[], nn.Module]] = {
     "equivariant_transformer": _lazy("planformer.models.equivariance", "LatentEquivariantTransformer", domain="time"),
     "prediction_head": _lazy("planformer.models.equivariance", "PredictionHead"),
     "separation_transformer": _lazy("planformer.models.separation", "LatentSeparationTransformer", domain="time"),
+    "decoder_paper": lambda: _decoder("paper"),
+    "decoder_compact": lambda: _decoder("compact"),
 }
 
 

@@ -29,7 +29,8 @@ from planformer.models.readout import Readout, SegmentPool
 from planformer.models.weights import load_strict, read_component, state_sha256, write_component
 
 if TYPE_CHECKING:
-    from planformer.signals import PreprocessConfig
+    from planformer.models.restoration import Restorer
+    from planformer.signals import PreprocessConfig, Signal
 
 ARCHITECTURE = "planformer-encoder"
 Item = Any  # a path, an array, bytes or a Signal
@@ -44,9 +45,12 @@ class PlanFormer:
     are concatenated: 256 numbers for one channel, 768 for RGB or a three-component seismogram.
     """
 
-    def __init__(self, encoder: Encoder, *, provenance: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder, *, provenance: Mapping[str, Any] | None = None, folder: Path | None = None
+    ) -> None:
         self.encoder = encoder.eval().requires_grad_(False)
         self.provenance: dict[str, Any] = dict(provenance or {})
+        self.folder = folder  # where a decoder may lie beside the encoder
 
     # Where a model comes from ------------------------------------------------------------------------------------
 
@@ -75,7 +79,7 @@ class PlanFormer:
         with _own_generator(0):
             encoder = Encoder(config)
         load_strict(encoder, stored.tensors, where=folder)
-        return cls(encoder, provenance=stored.provenance)
+        return cls(encoder, provenance=stored.provenance, folder=folder)
 
     @classmethod
     def load(cls, source: PlanFormer | str | Path | None = None) -> PlanFormer:
@@ -237,6 +241,34 @@ class PlanFormer:
         """
         blocks = batching.item_segments(x, self.preprocess, rate=rate, kind=kind, batch=64, read=read)
         return SegmentPool(self.encoder).encode(np.concatenate(list(blocks), axis=1))
+
+    # With the decoder --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def restorer(self) -> Restorer:
+        """Encoder and decoder; an error in one line where the weights hold no decoder. Random with random weights."""
+        from planformer.models.restoration import restorer_for
+
+        return restorer_for(self.encoder, self.folder, str(self.provenance.get("weights", "")))
+
+    def reconstruct(self, x: Item, *, rate: float | None = None, kind: str | None = None, **read: Any) -> Signal:
+        """Encode and decode: a signal of the input's length, rate and scale.
+
+        >>> PlanFormer.random().reconstruct(np.sin(np.arange(6000) / 5)).n
+        6000
+        """
+        return self.restorer.run_item(x, "reconstruct", rate=rate, kind=kind, **read)[0]
+
+    def denoise(self, x: Item, *, rate: float | None = None, kind: str | None = None, **read: Any) -> Signal:
+        """The signal without its noise, at its own length, rate and scale."""
+        return self.restorer.run_item(x, "denoise", rate=rate, kind=kind, **read)[0]
+
+    def separate(
+        self, x: Item, *, rate: float | None = None, kind: str | None = None, **read: Any
+    ) -> tuple[Signal, Signal]:
+        """A mixture of two sources -> (dominant, other)."""
+        a, b = self.restorer.run_item(x, "separate", rate=rate, kind=kind, **read)
+        return a, b
 
 
 @contextmanager

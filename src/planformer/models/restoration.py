@@ -1,0 +1,296 @@
+"""Reconstruct, denoise and separate signals of any length with the encoder and the decoder (paper, Appendix B).
+
+Each segment is brought to what the encoder expects (mean and power), decoded, and given its mean and power back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from planformer.config import PlanFormerConfig
+from planformer.errors import InputError, WeightsError
+from planformer.iq import deinterleave, interleave
+from planformer.models.decoder import Decoder
+from planformer.models.decoder_config import DecoderConfig
+from planformer.models.encoder import Encoder, EncoderOutput, Skips
+from planformer.models.overlap import ComplexArray, overlap_add
+from planformer.models.weights import load_strict, read_component, weights_name, write_component
+from planformer.signals import Signal, from_array, resample_length
+from planformer.signals import read as read_file
+from planformer.signals.preprocess import PreprocessConfig, fit
+
+DECODER, SEPARATION = "decoder", "separation"
+DECODER_ARCHITECTURE, SEPARATION_ARCHITECTURE = "planformer-decoder", "planformer-separation"
+Task = Literal["reconstruct", "denoise", "separate"]
+Ablation = Literal["none", "skips", "latent"]
+OVERLAP = 1024  # one window of the encoder
+
+
+class Restorer:
+    """Encoder, decoder and (for mixtures) separation networks, frozen.
+
+    >>> from planformer.signals import from_array
+    >>> restorer = Restorer.random(seed=0)
+    >>> restorer.run(from_array(np.sin(np.arange(7000) / 9)), "reconstruct")[0].n
+    7000
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: Decoder,
+        separation: nn.Module | None = None,
+        *,
+        ablation: Ablation = "none",
+        overlap: int = OVERLAP,
+    ) -> None:
+        if decoder.config.segment != encoder.config.segment or decoder.config.channels != encoder.config.channels:
+            raise WeightsError("the decoder was made for another encoder: segment or channels differ")
+        self.encoder, self.decoder, self.separation = encoder.eval(), decoder.eval(), separation
+        if separation is not None:
+            separation.eval()
+        self.ablation: Ablation = ablation
+        self.overlap = overlap
+
+    @classmethod
+    def random(cls, seed: int = 0, config: PlanFormerConfig | None = None, *, size: str = "compact") -> Restorer:
+        """Untrained networks: the control that shows what the architecture alone can do."""
+        config = config or PlanFormerConfig()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            decoder = Decoder(DecoderConfig.from_encoder(config, size=size))
+            return cls(Encoder(config), decoder, _separation_networks(config))
+
+    @classmethod
+    def load(cls, encoder: Encoder, folder: str | Path) -> Restorer:
+        """The decoder (and separation networks, if stored) that lie in the encoder's weights folder."""
+        folder = Path(folder)
+        if not (folder / weights_name(DECODER)).is_file():
+            raise WeightsError(
+                f"{folder}: these weights have no decoder ({weights_name(DECODER)}), they can embed but not restore; "
+                "use weights that were trained with one (recipe: networks.decoder: compact), "
+                "or --weights random for the untrained control"
+            )
+        stored = read_component(folder, DECODER, architecture=DECODER_ARCHITECTURE)
+        try:
+            config = DecoderConfig.model_validate(stored.config)
+        except ValidationError as error:
+            raise WeightsError(f"{folder}/{DECODER}.json: {error.errors()[0]['msg']}") from error
+        with torch.random.fork_rng(devices=[]):
+            decoder, separation = Decoder(config), None
+            load_strict(decoder, stored.tensors, where=folder)
+            if (folder / weights_name(SEPARATION)).is_file():
+                separation = _separation_networks(encoder.config)
+                mixed = read_component(folder, SEPARATION, architecture=SEPARATION_ARCHITECTURE)
+                load_strict(separation, mixed.tensors, where=folder)
+        return cls(encoder, decoder, separation)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the decoder (and the separation networks) beside the encoder's files in a weights folder."""
+        if self.separation is not None:
+            save_separation(folder, self.separation)
+        return save_decoder(folder, self.decoder)
+
+    # Signals -----------------------------------------------------------------------------------------------------
+
+    def run(self, signal: Signal, task: Task, *, batch_size: int = 16) -> list[Signal]:
+        """One restored signal (two for ``separate``) of the input's length, rate, scale and kind."""
+        parts = list(self.stream(signal, task, batch_size=batch_size))
+        sources = np.concatenate(parts, axis=-1)  # (S, C, n)
+        provenance = {**signal.provenance, "restored": task}
+        return [Signal(samples, signal.rate, signal.kind, provenance) for samples in sources]
+
+    def run_item(
+        self, item: Any, task: Task, *, rate: float | None = None, kind: str | None = None, **read: Any
+    ) -> list[Signal]:
+        """:meth:`run` for a path, an array, bytes or a Signal; a file's channels are kept apart."""
+        if isinstance(item, Signal):
+            return self.run(item, task)
+        if isinstance(item, str | Path):
+            return self.run(read_file(item, kind, rate=rate, **{"channels": "each", **read}), task)  # type: ignore[arg-type]
+        if read:
+            raise InputError(f"{', '.join(read)}: only for paths; index the array instead")
+        usual = "text" if isinstance(item, bytes) else "array"
+        return self.run(from_array(item, rate=rate, kind=kind or usual), task)  # type: ignore[arg-type]
+
+    def stream(self, signal: Signal, task: Task, *, batch_size: int = 16) -> Iterator[ComplexArray]:
+        """The same block by block, ``[S, C, m]``."""
+        if signal.kind == "video":  # a frame is a segment of its own
+            frames = signal.samples.reshape(signal.channels, int(signal.provenance.get("frames", 1)), -1)
+            for index in range(frames.shape[1]):
+                yield self._whole(frames[:, index], task, True, "resample")
+            return
+        short = "resample" if signal.kind == "image" else self.preprocess.short
+        yield from self.stream_blocks(
+            [signal.samples],
+            task,
+            remove_mean=signal.is_analytic and self.preprocess.remove_mean,
+            short=short,
+            batch_size=batch_size,
+        )
+
+    def stream_blocks(
+        self,
+        blocks: Iterable[ComplexArray],
+        task: Task,
+        *,
+        remove_mean: bool,
+        short: str = "pad",
+        batch_size: int = 16,
+    ) -> Iterator[ComplexArray]:
+        """Blocks ``[C, k]`` of one signal, of any length -> blocks ``[S, C, m]``, in bounded memory."""
+        length = self.encoder.config.segment
+        enough, blocks = _at_least(blocks, length)
+        if not enough:
+            yield self._whole(np.concatenate(list(blocks), axis=1), task, remove_mean, short)
+            return
+
+        def process(segments: ComplexArray) -> ComplexArray:
+            return self.segments(segments, task, remove_mean=remove_mean)
+
+        yield from overlap_add(blocks, process, length=length, overlap=self.overlap, batch=batch_size)
+
+    @property
+    def preprocess(self) -> PreprocessConfig:
+        return self.encoder.config.preprocess
+
+    def _whole(self, samples: ComplexArray, task: Task, remove_mean: bool, short: str) -> ComplexArray:
+        """A signal ``[C, n]`` shorter than a segment: filled as the encoder's preparation does, and cut again.
+
+        Its power is that of its own samples; what fills the segment does not count.
+        """
+        n, length = samples.shape[-1], self.encoder.config.segment
+        mean, rms = _level(samples, remove_mean)
+        unit = fit(_to_unit(samples, mean, rms), length, short)
+        out = self._decode_units(unit[None], task)[:, 0]
+        out = resample_length(out, n) if short == "resample" else out[..., :n]
+        return (out * rms + mean).astype(np.complex64)
+
+    # Segments ----------------------------------------------------------------------------------------------------
+
+    def segments(self, segments: ComplexArray, task: Task, *, remove_mean: bool) -> ComplexArray:
+        """Raw segments ``[K, C, 5120]`` -> sources ``[S, K, C, 5120]``, each segment's mean and power given back."""
+        mean, rms = _level(segments, remove_mean)
+        out = self._decode_units(_to_unit(segments, mean, rms), task)
+        return (out * rms + mean).astype(np.complex64)
+
+    @torch.inference_mode()
+    def _decode_units(self, segments: ComplexArray, task: Task) -> ComplexArray:
+        """Segments of unit power ``[K, C, 5120]`` -> ``[S, K, C, 5120]``."""
+        device = next(self.encoder.parameters()).device
+        x = torch.from_numpy(np.ascontiguousarray(segments.reshape(-1, segments.shape[-1]))).to(device)
+        waves = torch.stack([deinterleave(wave) for wave in self.decode(interleave(x), task)])  # (S, K C, 5120)
+        return waves.cpu().numpy().reshape(-1, *segments.shape)
+
+    def decode(self, x: Tensor, task: Task) -> list[Tensor]:
+        """Interleaved segments of unit power ``[B, 10240]`` -> one waveform, or two.
+
+        A blind spot in the first kernel is what the decoder was trained behind on noisy input; a reconstruction keeps
+        the full kernel.
+        """
+        out = self.encoder(x, blindspot=task != "reconstruct", return_skips=True, return_aux=False)
+        sources = self._separated(out) if task == "separate" else [out]
+        return [self._waveform(source) for source in sources]
+
+    def _separated(self, out: EncoderOutput) -> list[EncoderOutput]:
+        if self.separation is None:
+            raise WeightsError(
+                "these weights have no separation networks (separation.safetensors): train with separation.share > 0"
+            )
+        from planformer.losses.inputs import DomainPair
+
+        assert out.focused is not None
+        pairs, _ = self.separation(DomainPair(*out.focused))
+        result = []
+        for pair in pairs:
+            time, frequency = self.encoder.transformer_fusion(pair.time, pair.frequency)
+            latents = self.encoder.pool(time, frequency)
+            result.append(EncoderOutput(time, frequency, *latents, {}, out.noise_power, out.skips))
+        return result
+
+    def _waveform(self, out: EncoderOutput) -> Tensor:
+        assert out.skips is not None
+        skips, latents = out.skips, [out.time_latent, out.frequency_latent]
+        if self.ablation == "skips":
+            skips = Skips([torch.zeros_like(s) for s in skips.time], [torch.zeros_like(s) for s in skips.frequency])
+        if self.ablation == "latent":
+            latents = [torch.zeros_like(z) for z in latents]
+        waveform, _, _ = self.decoder(out.time_tokens, out.frequency_tokens, *latents, skips, return_aux=False)
+        result: Tensor = waveform
+        return result
+
+
+def restorer_for(encoder: Encoder, folder: Path | None, weights: str) -> Restorer:
+    """The decoder that belongs to an encoder: stored beside it, or random beside random weights."""
+    if folder is not None:
+        return Restorer.load(encoder, folder)
+    name, _, seed = weights.partition(":")
+    if name != "random":
+        raise WeightsError("this model came without a decoder: load a weights folder that has one")
+    control = Restorer.random(int(seed or 0), encoder.config)
+    return Restorer(encoder, control.decoder, control.separation)
+
+
+def save_decoder(folder: str | Path, decoder: Decoder, provenance: dict[str, Any] | None = None) -> Path:
+    """Store a decoder beside an encoder: ``decoder.safetensors`` and ``decoder.json``."""
+    return write_component(
+        folder,
+        DECODER,
+        decoder.state_dict(),
+        decoder.config.model_dump(mode="json"),
+        architecture=DECODER_ARCHITECTURE,
+        provenance=provenance,
+    )
+
+
+def save_separation(folder: str | Path, separation: nn.Module) -> Path:
+    """Store the separation networks beside an encoder: ``separation.safetensors`` and ``separation.json``."""
+    return write_component(folder, SEPARATION, separation.state_dict(), {}, architecture=SEPARATION_ARCHITECTURE)
+
+
+def _separation_networks(config: PlanFormerConfig) -> nn.Module:
+    from planformer.models.auxiliary import SeparationNetworks
+
+    return SeparationNetworks(config.dim, num_heads=config.num_heads)
+
+
+def _level(segments: ComplexArray, remove_mean: bool) -> tuple[ComplexArray, npt.NDArray[np.float64]]:
+    """Mean (zero if it stays) and root mean square of what is left, both ``[..., 1]``."""
+    mean = segments.mean(axis=-1, keepdims=True, dtype=np.complex128) if remove_mean else np.complex128(0)
+    power = np.mean(np.abs(segments - mean) ** 2, axis=-1, keepdims=True, dtype=np.float64)
+    rms = np.sqrt(power)
+    rms[rms <= 1e-7 * np.abs(mean)] = 0  # a constant: what is left of it is rounding
+    return np.asarray(mean, np.complex64), rms
+
+
+def _to_unit(x: ComplexArray, mean: ComplexArray, rms: npt.NDArray[np.float64]) -> ComplexArray:
+    return ((x - mean) * np.divide(1, rms, out=np.zeros_like(rms), where=rms > 0)).astype(np.complex64)
+
+
+def _at_least(blocks: Iterable[ComplexArray], length: int) -> tuple[bool, Iterator[ComplexArray]]:
+    """Whether the blocks hold ``length`` samples, and all of them again."""
+    iterator = iter(blocks)
+    held: list[ComplexArray] = []
+    count = 0
+    for block in iterator:
+        held.append(block)
+        count += block.shape[1]
+        if count >= length:
+            break
+
+    def again() -> Iterator[ComplexArray]:
+        while held:
+            yield held.pop(0)
+        yield from iterator
+
+    if not held:
+        raise InputError("an empty signal can't be restored")
+    return count >= length, again()

@@ -1,0 +1,192 @@
+"""Restoration of signals: length, scale, mean, kinds, ablations, weights on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from planformer.config import PlanFormerConfig
+from planformer.errors import InputError, WeightsError
+from planformer.models.planformer import PlanFormer
+from planformer.models.restoration import Restorer
+from planformer.models.restoration_compare import ablation_table, compare, draw, si_sdr_db, snr_db
+from planformer.signals import Signal, from_array
+
+SMALL = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
+
+
+class Echo(Restorer):
+    """A perfect network: gives back what it is given, so that only the preparation is under test."""
+
+    def decode(self, x: torch.Tensor, task: str) -> list[torch.Tensor]:  # type: ignore[override]
+        self.seen = x
+        return [x, 0.5 * x] if task == "separate" else [x]
+
+
+@pytest.fixture(scope="module")
+def echo() -> Echo:
+    networks = Restorer.random(0, SMALL)
+    return Echo(networks.encoder, networks.decoder, networks.separation)
+
+
+@pytest.fixture(scope="module")
+def restorer() -> Restorer:
+    return Restorer.random(0, SMALL)
+
+
+def tone(n: int, level: float = 1.0) -> Signal:
+    return from_array(level * np.sin(np.arange(n) / 7) + 5 * level, rate=8000, kind="audio")
+
+
+@pytest.mark.parametrize("n", [100, 3000, 5120, 5121, 9000, 20_000])
+def test_length_scale_and_mean_come_back(echo: Echo, n: int) -> None:
+    for level in (1e-3, 1.0, 1e4):
+        signal = tone(n, level)
+        (out,) = echo.run(signal, "reconstruct")
+        assert (out.n, out.rate, out.kind) == (n, 8000, "audio")
+        np.testing.assert_allclose(out.samples, signal.samples, atol=2e-5 * level)
+
+
+def test_network_sees_unit_power_without_mean(echo: Echo) -> None:
+    echo.run(tone(5120, 70.0), "denoise")
+    z = torch.view_as_complex(echo.seen.unflatten(-1, (-1, 2)))
+    assert abs(z.abs().square().mean().item() - 1) < 1e-4
+    assert z.mean().abs() < 1e-4
+
+
+def test_padding_does_not_count_as_power(echo: Echo) -> None:
+    echo.run(tone(1000), "denoise")
+    z = torch.view_as_complex(echo.seen.unflatten(-1, (-1, 2)))[0]
+    assert abs(z[:1000].abs().square().mean().item() - 1) < 1e-3
+    assert z[1000:].abs().max() == 0
+
+
+def test_channels_are_kept(echo: Echo) -> None:
+    x = np.stack([np.sin(np.arange(7000) / 5), 3 * np.cos(np.arange(7000) / 11)])
+    (out,) = echo.run(from_array(x, rate=1.0), "reconstruct")
+    np.testing.assert_allclose(out.samples.real, x, atol=1e-3)
+
+
+def test_complex_signals_keep_their_mean(echo: Echo) -> None:
+    x = np.exp(0.1j * np.arange(6000)) + 2
+    (out,) = echo.run(from_array(x), "reconstruct")
+    np.testing.assert_allclose(out.samples[0], x, atol=1e-4)
+
+
+def test_two_sources(echo: Echo) -> None:
+    signal = from_array(np.exp(0.1j * np.arange(6000)))
+    a, b = echo.run(signal, "separate")
+    np.testing.assert_allclose(b.samples, a.samples / 2, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (64, 80), (10, 12, 3)])
+def test_images_small_and_larger_than_a_segment(echo: Echo, shape: tuple[int, ...]) -> None:
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    pixels = (127 + 100 * np.sin(x / 6) * np.cos(y / 5)).astype(np.uint8)
+    image = from_array(pixels if len(shape) == 2 else np.stack([pixels] * 3, -1), kind="image")
+    (out,) = echo.run(image, "reconstruct")
+    assert out.samples.shape == image.samples.shape
+    assert np.abs(out.samples.real - image.samples.real).mean() < 1
+
+
+def test_video_frame_by_frame(echo: Echo) -> None:
+    video = from_array(np.random.default_rng(0).integers(0, 255, (3, 8, 8), np.uint8), kind="video", rate=25.0)
+    (out,) = echo.run(video, "denoise")
+    np.testing.assert_allclose(out.samples, video.samples, atol=1e-2)
+
+
+def test_silence_inside_a_signal_stays_finite(restorer: Restorer) -> None:
+    x = np.zeros(12_000)
+    x[:3000] = np.sin(np.arange(3000))
+    (out,) = restorer.run(from_array(x), "denoise")
+    assert np.isfinite(out.samples).all()
+
+
+def test_random_weights_are_near_zero_decibel(restorer: Restorer) -> None:
+    signal = from_array(np.exp(0.3j * np.arange(6000)))
+    (out,) = restorer.run(signal, "reconstruct")
+    assert -8 < snr_db(signal.samples, out.samples) < 1.5
+
+
+def test_blocks_equal_the_whole(restorer: Restorer) -> None:
+    signal = from_array(np.exp(0.3j * np.arange(11_000)))
+    blocks = [signal.samples[:, i : i + 1700] for i in range(0, 11_000, 1700)]
+    parts = list(restorer.stream_blocks(blocks, "denoise", remove_mean=False, batch_size=2))
+    whole = restorer.run(signal, "denoise")[0].samples
+    np.testing.assert_allclose(np.concatenate(parts, -1)[0], whole, atol=1e-4)
+
+
+def test_each_ablation_changes_the_output(restorer: Restorer) -> None:
+    signal = from_array(np.exp(0.3j * np.arange(5120)))
+    outputs = []
+    for ablation in ("none", "skips", "latent"):
+        variant = Restorer(restorer.encoder, restorer.decoder, ablation=ablation)  # type: ignore[arg-type]
+        outputs.append(variant.run(signal, "reconstruct")[0].samples)
+    assert not np.allclose(outputs[0], outputs[1])
+    assert not np.allclose(outputs[0], outputs[2])
+    rows = ablation_table(restorer, signal, "reconstruct", signal)
+    assert [row["variant"] for row in rows] == ["as trained", "skips zeroed", "latents zeroed", "random weights"]
+
+
+def test_weights_round_trip(restorer: Restorer, tmp_path: Path) -> None:
+    PlanFormer(restorer.encoder).save_pretrained(tmp_path)
+    restorer.save(tmp_path)
+    model = PlanFormer.from_pretrained(tmp_path)
+    x = np.sin(np.arange(6000) / 9)
+    expected = restorer.run(from_array(x), "denoise")[0].samples
+    np.testing.assert_allclose(model.denoise(x).samples, expected, atol=1e-5)
+    assert len(model.separate(x)) == 2
+
+
+def test_without_decoder_weights_the_message_says_what_to_do(restorer: Restorer, tmp_path: Path) -> None:
+    PlanFormer(restorer.encoder).save_pretrained(tmp_path)
+    with pytest.raises(WeightsError, match=r"no decoder.*networks\.decoder"):
+        PlanFormer.from_pretrained(tmp_path).denoise(np.sin(np.arange(6000)))
+    with pytest.raises(WeightsError, match="without a decoder"):
+        PlanFormer(restorer.encoder).reconstruct(np.sin(np.arange(6000)))
+
+
+def test_without_separation_weights(restorer: Restorer) -> None:
+    alone = Restorer(restorer.encoder, restorer.decoder)
+    with pytest.raises(WeightsError, match="separation"):
+        alone.run(from_array(np.sin(np.arange(6000))), "separate")
+
+
+def test_decoder_of_another_encoder_is_refused(restorer: Restorer) -> None:
+    other = Restorer.random(0)
+    with pytest.raises(WeightsError, match="another encoder"):
+        Restorer(restorer.encoder, other.decoder)
+
+
+def test_options_for_files_are_refused_for_arrays(restorer: Restorer) -> None:
+    with pytest.raises(InputError, match="only for paths"):
+        restorer.run_item(np.ones(10), "denoise", key="x")
+
+
+def test_decibels() -> None:
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=(2, 100_000))
+    assert abs(snr_db(x, x + 0.1 * noise) - 20) < 0.2
+    assert abs(snr_db(x, np.zeros_like(x))) < 1e-6
+    assert abs(si_sdr_db(x, 5 * (x + 0.1 * noise)) - 20) < 0.2
+
+
+def test_reference_of_another_length_is_refused() -> None:
+    with pytest.raises(InputError, match="same recording"):
+        compare(tone(100), tone(101))
+
+
+@pytest.mark.parametrize("kind", ["audio", "iq", "image"])
+def test_picture(kind: str, tmp_path: Path) -> None:
+    if kind == "image":
+        signal = from_array(np.arange(600, dtype=np.uint8).reshape(20, 30), kind="image")
+    else:
+        x = np.exp(0.3j * np.arange(6000))
+        signal = from_array(x if kind == "iq" else x.real, rate=1e3, kind=kind)  # type: ignore[arg-type]
+    path = draw(tmp_path / "compare.png", signal, {"first": signal, "second": signal})
+    assert path.read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(InputError, match=r"\.png"):
+        draw(tmp_path / "compare.jpg", signal, {"first": signal})
