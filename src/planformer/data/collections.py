@@ -125,8 +125,8 @@ def draw_link(recording: Recording, rng: np.random.Generator) -> Link:
     collection, rate = recording.emitter.collection, recording.native_rate
     interference = _draw_interference(rng, rate) if rng.random() < 0.35 else ()
     if collection == "modulation":
-        low = 5.0 if recording.held_out else 12.0
-        return Link("wired", snr_db=float(rng.uniform(low, 35)))
+        low = 0.0 if recording.held_out else 12.0
+        return Link("wired", snr_db=float(rng.uniform(low, low + 30)))
     if collection in ("oracle", "commodity"):
         feet = float(recording.place.removesuffix("ft") or 20)
         return Link(

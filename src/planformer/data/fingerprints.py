@@ -99,7 +99,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "HackRF": Family(
         Fingerprint(-0.8, 4.0, -26.0, 0.0, 12.0, 0.0, -80.0, 4e4, -122.0, 1.6, 6.0, 0.3, 300.0, 8, 1.0, 200.0),
-        _spread(0.7, oscillator_ppm=4.0),
+        _spread(0.45, oscillator_ppm=3.0),
     ),
     "UBX160": Family(
         Fingerprint(-0.15, -0.8, -44.0, 0.0, -0.8, 0.0, -100.0, 5e4, -142.0, 0.4, -1.5, 0.2, 150.0, 16, 0.3, 300.0),
@@ -107,7 +107,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "PlutoSDR": Family(
         Fingerprint(0.5, -2.5, -31.0, 0.0, -11.0, 0.0, -84.0, 2e5, -127.0, 1.2, 5.0, 0.3, 250.0, 12, 0.8, 180.0),
-        _spread(0.6, oscillator_ppm=4.0),
+        _spread(0.45, oscillator_ppm=3.0),
     ),
     "FM-transmitter": Family(  # exciter with a real modulator: no IQ image, good oscillator
         Fingerprint(0.0, 0.0, -70.0, 0.0, 0.0, 0.0, -108.0, 2e4, -140.0, 0.2, 1.0, 0.2, 4000.0, 16, 0.3, 4000.0),

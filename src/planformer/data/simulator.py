@@ -17,7 +17,7 @@ from planformer.data.resampling import TARGET_RATE
 from planformer.data.seeding import generator
 from planformer.errors import InputError
 
-VERSION = 3  # of the simulator: a file written by another version is written anew
+VERSION = 5  # of the simulator: a file written by another version is written anew
 SEQUENCE = 5120
 TYPICAL_SAMPLES = 32 * SEQUENCE  # of a recording: short, so that many channels are seen
 DEFAULT_SAMPLES = 200_000_000
@@ -135,6 +135,7 @@ def _metadata(recording: Recording, seed: int, test: bool | None) -> dict[str, A
         simulator=VERSION,
         seed=seed,
         recording=recording.name,
+        samples=recording.samples,
         fingerprint=dataclasses.asdict(emitter.fingerprint),
         **more,
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-AUDIO_RATE = 48_000.0
+AUDIO_RATE = 32_000.0  # a broadcast studio: nothing above 15 kHz
 STYLES = ("speech", "music", "dance", "classical")
 
 
 def programme(rng: np.random.Generator, n: int, style: str) -> np.ndarray:
-    """``n`` samples of audio at 48 kHz, RMS near 0.25, within +-1, float64.
+    """``n`` samples of audio at 32 kHz, RMS near 0.25, within +-1, float64.
 
     >>> from planformer.data.seeding import generator
     >>> bool(abs(programme(generator(0), 4800, "music")).max() <= 1)
@@ -39,7 +39,7 @@ def _music(rng: np.random.Generator, n: int, drums: float) -> np.ndarray:
         envelope = np.minimum(t / 0.01, 1) * np.exp(-t * rng.uniform(1, 8))
         for _ in range(int(rng.integers(1, 5))):
             pitch = root * 2 ** (rng.choice([0, 2, 4, 5, 7, 9, 11]) / 12 + rng.integers(0, 4))
-            harmonics = np.arange(1, min(24, int(16_000 / pitch) + 1))
+            harmonics = np.arange(1, min(24, int(15_000 / pitch) + 1))
             weights = harmonics ** -rng.uniform(0.6, 2.0)
             vibrato = 0.004 * np.sin(2 * np.pi * rng.uniform(4, 7) * t)
             angle = 2 * np.pi * pitch * t * (1 + vibrato)
