@@ -1,0 +1,90 @@
+"""Batches are functions of (seed, step, shard)."""
+
+import numpy as np
+import pytest
+import torch
+
+from planformer.iq import deinterleave
+from planformer.training.sources import MemorySet
+from planformer.training.stream import BatchStream, mix_seed
+from training.conftest import tiny_recipe, tone_set
+
+SEPARATION = ["separation.share=0.5", "networks.decoder=compact"]
+
+
+def equal(a, b) -> bool:
+    names = ("clean", "noisy", "target", "code", "noise_power", "snr_db", "labels")
+    return all(torch.equal(getattr(a, name), getattr(b, name)) for name in names)
+
+
+def test_batch_is_a_function_of_seed_and_step(data):
+    first, second = BatchStream(data, tiny_recipe()), BatchStream(data, tiny_recipe())
+    second.batch(3)
+    assert equal(first.batch(7), second.batch(7))
+    assert not equal(first.batch(7), first.batch(8))
+    assert not equal(first.batch(7), BatchStream(data, tiny_recipe("seed=1")).batch(7))
+
+
+def test_prefetch_gives_the_same_batches(data):
+    stream = BatchStream(data, tiny_recipe())
+    for step, (batch, waited) in enumerate(stream.prefetch(4, 9), start=4):
+        assert batch.step == step and waited >= 0
+        assert equal(batch, stream.batch(step))
+
+
+def test_prefetch_can_be_left_early_and_hands_on_errors(data):
+    for _ in BatchStream(data, tiny_recipe()).prefetch(0, 1000):
+        break
+
+    class Broken(MemorySet):
+        def sequences(self, indices):
+            raise OSError("the disk went away")
+
+    broken = Broken(data.sequences(np.arange(len(data))), data.labels)
+    with pytest.raises(OSError, match="disk went away"):
+        list(BatchStream(broken, tiny_recipe()).prefetch(0, 3))
+
+
+def test_one_process_with_two_shards_is_two_processes(data):
+    ranks = [BatchStream(data, tiny_recipe(), rank=r, world=2).batch(5) for r in range(2)]
+    whole = BatchStream(data, tiny_recipe("data.shards=2")).batch(5)
+    for name in ("clean", "noisy", "code", "labels"):
+        assert torch.equal(torch.cat([getattr(r, name) for r in ranks]), getattr(whole, name))
+
+
+def test_batches_are_balanced_and_of_unit_power(data):
+    batch = BatchStream(data, tiny_recipe()).batch(0)
+    assert torch.bincount(batch.labels)[batch.labels.unique()].tolist() == [2, 2, 2, 2]
+    for x in (batch.clean, batch.noisy, batch.target):
+        assert torch.allclose(deinterleave(x).abs().square().mean(-1), torch.ones(8), atol=1e-3)
+
+
+def test_curriculum_reaches_the_batches(data):
+    stream = BatchStream(data, tiny_recipe("curriculum.snr_upper=10"))
+    easy, hard = stream.batch(0).snr_db, stream.batch(2).snr_db  # milestones 0 and 1
+    assert easy.min() > 9.9 and hard.min() < 9.0
+
+
+def test_separation_batches_alternate_and_mix_different_emitters():
+    stream = BatchStream(tone_set(), tiny_recipe(*SEPARATION))
+    assert [stream.kind(step) for step in range(4)] == ["single", "separation"] * 2
+    batch = stream.batch(1)
+    assert batch.mixture is not None and batch.labels_b is not None
+    assert (batch.labels != batch.labels_b).float().mean() > 0.7
+    assert stream.batch(0).mixture is None
+
+
+def test_share_of_a_quarter_is_every_fourth():
+    stream = BatchStream(tone_set(), tiny_recipe("separation.share=0.25", "networks.decoder=compact"))
+    assert sum(stream.kind(step) == "separation" for step in range(400)) == 100
+
+
+def test_diversify_is_off_by_default_and_changes_the_clean_signal(data):
+    plain = BatchStream(data, tiny_recipe()).batch(0)
+    varied = BatchStream(data, tiny_recipe("diversify.gate_prob=1.0")).batch(0)
+    assert not torch.equal(plain.clean, varied.clean)
+
+
+def test_seeds_do_not_collide():
+    seeds = {mix_seed(a, b, c) for a in range(10) for b in range(10) for c in range(10)}
+    assert len(seeds) == 1000

@@ -1,0 +1,108 @@
+"""The forward passes use every network, and what is logged is what is differentiated."""
+
+import pytest
+import torch
+
+from planformer.training.stream import BatchStream
+from planformer.training.trainee import Trainee
+from training.conftest import tiny_recipe, tone_set
+
+DECODER = ["networks.decoder=compact"]
+SEPARATION = [*DECODER, "separation.share=1.0"]
+
+
+def build(*changes):
+    recipe = tiny_recipe(*changes)
+    torch.manual_seed(0)
+    return Trainee(recipe), BatchStream(tone_set(), recipe)
+
+
+@pytest.mark.parametrize("changes", [[], DECODER, SEPARATION], ids=["encoder", "decoder", "separation"])
+def test_every_trainable_parameter_receives_gradient(changes):
+    trainee, stream = build(*changes, "curriculum.snr_upper=11")
+    output = trainee(stream.batch(0))
+    output.total.backward()
+    silent = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    # A softmax does not see a constant added to all its scores.
+    silent = [name for name in silent if not name.endswith("pooling.score.bias")]
+    assert not [name for name in silent if "bias" not in name], silent
+    assert all(torch.isfinite(p.grad).all() for p in trainee.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("changes", [[], SEPARATION], ids=["single", "separation"])
+def test_total_is_the_sum_of_the_logged_terms(changes):
+    trainee, stream = build(*changes)
+    output = trainee(stream.batch(0))
+    assert float(output.total.detach()) == pytest.approx(float(sum(output.terms.values())), rel=1e-5)
+
+
+def test_one_pass_equals_two():
+    trainee, stream = build()
+    batch = stream.batch(0)
+    both = trainee.encode_pair(batch.clean, batch.noisy)
+    clean = trainee.encoder(batch.clean, blindspot=False)
+    noisy = trainee.encoder(batch.noisy, blindspot=True)
+    assert torch.allclose(both.embedding, torch.cat((clean.embedding, noisy.embedding)), atol=1e-5)
+
+
+def test_activation_checkpointing_changes_nothing():
+    plain, stream = build()
+    saving, _ = build("networks.activation_checkpointing=true")
+    saving.load_state_dict(plain.state_dict())
+    gradients = []
+    for trainee in (plain, saving):
+        torch.manual_seed(1)
+        trainee(stream.batch(0)).total.backward()
+        gradients.append([p.grad for p in trainee.parameters() if p.grad is not None])
+    assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(*gradients, strict=True))
+
+
+def test_descriptors_and_start_are_added_to_the_total():
+    trainee, stream = build("extra.start_weight=2.0")
+    output = trainee(stream.batch(0))
+    # The head starts as the identity and the encoder is still at its start.
+    assert float(output.terms["extra/start"]) == pytest.approx(0.0, abs=1e-6)
+    with torch.no_grad():
+        trainee.encoder.time_pooling.requires_grad_(False)
+        for parameter in trainee.encoder.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    moved = trainee(stream.batch(0))
+    assert float(moved.terms["extra/start"]) > 0.01
+    assert float(moved.raw["extra/start"]) == pytest.approx(float(moved.terms["extra/start"]) / 2)
+    assert float(moved.total.detach()) == pytest.approx(float(sum(moved.terms.values())), rel=1e-5)
+
+
+def test_ema_follows_and_forgets_the_start():
+    trainee, _ = build("ema.decay=0.999")
+    with torch.no_grad():
+        for parameter in trainee.encoder.parameters():
+            parameter.fill_(1.0)
+    for _ in range(200):
+        trainee.update_ema()
+    parameter = next(trainee.chosen_encoder(ema=True).parameters())
+    # A plain average with 0.999 would still be at 0.18 of the way.
+    assert (parameter - 1).abs().max() < 0.01
+
+
+def test_target_scale_makes_input_equal_target_plus_noise():
+    trainee, _ = build(*DECODER)
+    power = torch.tensor([0.25, 1.0])
+    assert trainee.target_scale(power).tolist() == [0.5, 1.0]
+    unit, _ = build(*DECODER, "networks.target_scale=unit")
+    assert unit.target_scale(power).tolist() == [1.0, 1.0]
+
+
+def test_reconstruct_keeps_training_mode():
+    trainee, stream = build(*DECODER)
+    assert trainee.reconstruct(stream.batch(0).clean[:2]).shape == (2, 2560)
+    assert trainee.training
+
+
+def test_start_from_a_weights_folder(tmp_path):
+    from planformer.models.planformer import PlanFormer
+
+    source, _ = build("seed=4")
+    PlanFormer(source.encoder).save_pretrained(tmp_path / "w")
+    trainee, _ = build(f"networks.init_from={tmp_path / 'w'}")
+    for name, value in source.encoder.state_dict().items():
+        assert torch.equal(value, trainee.encoder.state_dict()[name])
