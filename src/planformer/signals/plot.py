@@ -116,7 +116,9 @@ def _draw_spectrum(axes: Any, signal: Signal) -> None:
     shown = frequency >= 0 if signal.is_analytic else np.ones(len(frequency), bool)
     for row, colour in zip(decibel, _colours(signal), strict=False):
         axes.plot(frequency[shown] * factor, row[shown], color=colour, lw=0.9, alpha=0.85)
-    body = decibel[:, shown][:, 4:]  # the mean of an image or text would leave no room for the rest
+    body = decibel[:, shown]
+    if signal.is_analytic and body.shape[1] > 16:
+        body = body[:, 4:]  # the mean of an image or a text would leave no room for the rest
     top, low = float(body.max()), float(np.quantile(body, 0.01))
     axes.set(xlabel=label, ylabel="power density (dB)", title="spectrum", ylim=(max(top - 110, low) - 5, top + 5))
     axes.margins(x=0)
