@@ -84,6 +84,9 @@ def write_atomically(path: Path, write: Callable[..., object]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)  # a temporary file is private; the finished one should not be
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def tsne_figure(features: npt.NDArray[np.floating], labels: npt.NDArray[np.str_]
 
 
 def line_figure(
-    curves: dict[str, tuple[npt.ArrayLike, npt.ArrayLike]], *, title: str, x_label: str, y_label: str
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, title: str, x_label: str, y_label: str
 ) -> bytes:
     """Named curves ``(x, y)`` in one plot."""
     figure, axes = _figure(width=5.2, height=3.4)

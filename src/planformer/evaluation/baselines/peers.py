@@ -1,4 +1,4 @@
-"""CLIP ViT-B/32 and DINOv3 ViT-S as baselines, from weights the user has on disk (Appendix "Comparison to CLIP", "… DinoV3").
+"""CLIP ViT-B/32 and DINOv3 ViT-S as baselines, from weights on the user's disk (Appendix "Comparison to CLIP").
 
 Nothing is downloaded: PLANFORMER_CLIP and PLANFORMER_DINO name the weights. Text is left out, as in the paper.
 Only the image tower is counted; the paper's 151 M for CLIP includes the text tower.
@@ -96,6 +96,7 @@ def pictures_of(data: TaskData, index: int) -> Iterator[Pixels]:
     if data.kind == "image" and not isinstance(data.items[index], Path | str):
         yield photo(np.asarray(data.items[index]))[None]
     elif data.kind in ("image", "video"):
+        # (frames, 224, 224, 3)
         yield np.stack([photo(frame) for frame in frames_of(data, index)])
     elif data.kind == "audio":
         yield audio_pictures(data.signal(index))
@@ -104,21 +105,27 @@ def pictures_of(data: TaskData, index: int) -> Iterator[Pixels]:
             yield picture[None]
 
 
-def frames_of(data: TaskData, index: int) -> list[Any]:
-    """The pixels of an image or video, rolled back from its signal: every frame, or only the first if so asked."""
-    from planformer.signals import read, roll_back
+def frames_of(data: TaskData, index: int) -> Iterator[Any]:
+    """The pixels of an image or video, frame by frame; only the first if the task asks for that."""
+    item = data.items[index]
+    if not isinstance(item, Path | str):
+        yield from np.asarray(item)
+        return
+    if data.kind == "image":
+        from PIL import Image
 
-    signal = read(data.items[index], data.kind, **data.read_options)  # type: ignore[arg-type]
-    height, width = int(signal.provenance["height"]), int(signal.provenance["width"])
-    frames = int(signal.provenance.get("frames", 1))
-    path = signal.samples.real.reshape(signal.channels, frames, -1)
-    if path.shape[2] != 2 * height * width:
-        from planformer.signals import resample_length
-
-        path = resample_length(path.reshape(-1, path.shape[2]), 2 * height * width).reshape(*path.shape[:2], -1)
-    pixels = np.clip(roll_back(path, height, width), 0, 255).astype(np.uint8)  # (channels, frames, H, W)
-    grey = pixels.shape[0] == 1
-    return [pixels[0, k] if grey else np.moveaxis(pixels[:3, k], 0, -1) for k in range(frames)]
+        with Image.open(item) as image:
+            yield np.asarray(image.convert("RGB"))
+        return
+    try:
+        import av
+    except ImportError as error:
+        raise MissingExtraError("PyAV", "video", "reading video") from error
+    with av.open(str(item)) as container:
+        for frame in container.decode(video=0):
+            yield frame.to_ndarray(format="rgb24")
+            if data.read_options.get("first_frame"):
+                return
 
 
 class Clip(VisionTower):

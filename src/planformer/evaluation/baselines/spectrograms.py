@@ -1,8 +1,8 @@
 """Signals as pictures for vision models (Appendix "Comparison to CLIP", "Domain-Specific Preprocessing").
 
-Sound: mel power spectrogram (2,048-point FFT, hop 512, 128 mel bands up to 8 kHz) in dB, one picture for each 5,120-sample
-window. Radio and seismic: power spectrogram (1,024-point FFT, hop 22), log10(power + 1e-6). Both min-max normalised to
-[0, 1], coloured with Viridis and brought to 224x224 by bicubic interpolation.
+Sound: mel power spectrogram (2,048-point FFT, hop 512, 128 mel bands up to 8 kHz) in dB, one picture for each window of
+5,120 samples. Radio and seismic: power spectrogram (1,024-point FFT, hop 22), log10(power + 1e-6). Both min-max
+normalised to [0, 1], coloured with Viridis and brought to 224x224 by bicubic interpolation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WINDOW = 5120
 
 
 def audio_pictures(signal: Signal) -> Pixels:
-    """Mel spectrograms of consecutive 5,120-sample windows (a short sound is one window), ``[windows, 224, 224, 3]``."""
+    """Mel spectrograms of consecutive 5,120-sample windows (at least one), ``[windows, 224, 224, 3]``."""
     samples = signal.samples.real.mean(axis=0)
     count = max(1, len(samples) // WINDOW)
     padded = np.pad(samples, (0, max(0, count * WINDOW - len(samples))))

@@ -47,7 +47,7 @@ class Mnist(Task):
     title = "Digit (MNIST)"
     type = "mixed"
     domain = "2-D"
-    folders = ("mnist", "MNIST", "MNIST/raw")
+    folders = ("mnist", "MNIST/raw", "MNIST")
     layout = "four IDX files {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz]"
     source = "http://yann.lecun.com/exdb/mnist/"
     licence = "public domain (CC0 1.0) per the paper; CC BY-SA 3.0 as commonly stated"
@@ -78,7 +78,7 @@ class Mnist(Task):
 class FashionMnist(Mnist):
     name = "fashion-mnist"
     title = "Clothing (FashionMNIST)"
-    folders = ("fashion-mnist", "FashionMNIST", "FashionMNIST/raw")
+    folders = ("fashion-mnist", "FashionMNIST/raw", "FashionMNIST")
     source = "https://github.com/zalandoresearch/fashion-mnist"
     licence = "MIT"
     # Copies without the official split lose a row or two, so only the rounded counts are checked.

@@ -1,0 +1,170 @@
+"""From tasks to the three files: splits, averages, differences, escaping, honesty."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planformer.evaluation import tables
+from planformer.evaluation.cost import Cost, PeakMemory, measure_costs
+from planformer.evaluation.featurisers import Advance, Features, Featuriser
+from planformer.evaluation.report import Report, write_report
+from planformer.evaluation.run import Evaluation, LoadedTask, evaluate, limit_rows, task_splits
+from planformer.evaluation.statistics import paired_difference
+from planformer.evaluation.tasks import TaskData
+from planformer.evaluation.tasks.base import as_labels
+
+
+class Noisy(Featuriser):
+    """The label's code plus noise: how much says how good the method is."""
+
+    def __init__(self, name: str, noise: float, only: str | None = None) -> None:
+        self.name = self.title = name
+        self.noise, self.only = noise, only
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}:{self.noise}"
+
+    def not_applicable(self, data: TaskData) -> str | None:
+        return None if self.only in (None, data.kind) else f"{self.only} only"
+
+    def features(self, data: TaskData, advance: Advance | None = None) -> Features:
+        rng = np.random.default_rng(len(self.name))
+        codes = np.unique(data.labels, return_inverse=True)[1]
+        return (np.eye(codes.max() + 1)[codes] + self.noise * rng.standard_normal((len(data), codes.max() + 1))).astype(
+            np.float32
+        )
+
+
+def task(name: str, kind: str, type_: str, *, grouped: bool = False, fixed: bool = False) -> LoadedTask:
+    labels = as_labels(np.repeat(["<b>one</b>", "two"], 20))
+    groups = as_labels(np.tile(np.arange(10), 4)) if grouped else None
+    test = np.tile([True, False, False, False], 10) if fixed else None
+    items = np.zeros((40, 8), np.float32) if kind != "image" else np.zeros((40, 4, 4), np.uint8)
+    data = TaskData(items, labels, kind, 8000.0, groups=groups, group_name="speaker", test=test, notes=("a <note>",))
+    return LoadedTask(name, f"{name} & co", type_, "1-D", data, {"model": 90.0})
+
+
+@pytest.fixture(scope="module")
+def run() -> Evaluation:
+    tasks = [task("sound", "audio", "physical", grouped=True), task("picture", "image", "mixed", fixed=True)]
+    methods = [Noisy("planformer", 0.2), Noisy("random:0", 1.0), Noisy("random:1", 1.5), Noisy("mfcc", 0.1, "audio")]
+    return evaluate(tasks, methods, model="planformer")
+
+
+def test_splits_follow_what_is_known() -> None:
+    assert list(task_splits(task("x", "audio", "mixed", grouped=True).data)) == [
+        "random 5-fold", "grouped 5-fold by speaker",
+    ]  # fmt: skip
+    assert list(task_splits(task("x", "audio", "mixed", fixed=True).data)) == ["fixed test set"]
+
+
+def test_every_method_has_every_cell_or_a_reason(run: Evaluation) -> None:
+    assert ("picture", "mfcc", "audio only") in run.skipped
+    assert run.find("picture", "mfcc", "fixed test set") is None
+    majority = run.find("sound", "majority", "random 5-fold")
+    assert majority is not None and majority.result.top1_mean == pytest.approx(0.5)
+
+
+def test_difference_to_random_has_an_interval_and_a_verdict(run: Evaluation) -> None:
+    found = run.difference(run.tasks[0], "random 5-fold")
+    assert found is not None and found.low <= found.mean <= found.high and found.units == 40
+    assert found.verdict == "better"
+    grouped = run.difference(run.tasks[0], "grouped 5-fold by speaker")
+    assert grouped is not None and grouped.units == 10
+
+
+def test_averages_never_mix_task_sets(run: Evaluation) -> None:
+    table = tables.average_table(run)
+    column = table.header.index("mfcc")
+    by_type = {row[0].text: row[column].text for row in table.rows}
+    assert by_type["physical"] != tables.NONE and by_type["mixed"] == by_type["all"] == tables.NONE
+    assert "semantic" not in by_type
+
+
+def test_the_best_of_a_row_is_marked_even_if_it_is_a_baseline(run: Evaluation) -> None:
+    table = tables.main_table(run)
+    sound = table.rows[0]
+    strong = {table.header[k] for k, cell in enumerate(sound) if cell.strong}
+    scores = {name: float(sound[k].text.split()[0]) for k, name in enumerate(table.header) if name in run.methods}
+    assert strong == {name for name, score in scores.items() if score == max(scores.values())}
+
+
+class Check(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.images, self.links, self.open = 0, list[str](), list[str]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.images += tag == "img"
+        self.links += [v for k, v in values.items() if k in ("src", "href") and v and not v.startswith("data:")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_report_files(run: Evaluation, tmp_path: Path) -> None:
+    cost = Cost("planformer", 1_990_478, {"encoder_all": 157_000_000}, 20.0, 30.0)
+    report = Report(
+        run, "RANDOM: untrained", False, ["planformer evaluate --data 'x & y'"], costs=[cost], cost_items="s"
+    )
+    page = write_report(report, tmp_path / "out")
+    text = page.read_text()
+    check = Check()
+    check.feed(text)
+    assert check.open == [] and check.links == []  # well-formed, and nothing from elsewhere
+    assert check.images == 3 + 2  # confusion matrices of three splits, two t-SNE plots
+    assert "<b>one</b>" not in text and "a <note>" not in text and "sound &amp; co" in text
+    assert "RANDOM: untrained" in text and "untrained'" in text
+    record = json.loads((page.parent / "results.json").read_text())
+    assert not record["trained"] and len(record["results"]) == len(run.entries)
+    needed = {"task", "model", "split", "top1_mean", "top1_std", "top3_mean", "n", "classes", "type", "seconds"}
+    assert all(needed <= set(entry) for entry in record["results"])
+    markdown = (page.parent / "results.md").read_text()
+    assert "| sound & co | random 5-fold |" in markdown and "planformer evaluate --data" in markdown
+    assert page.stat().st_mode & 0o044  # readable by others, not a private temporary file
+
+
+def test_limit_keeps_shares_and_says_so() -> None:
+    data = task("x", "audio", "mixed", fixed=True).data
+    fewer = limit_rows(data, 20)
+    assert len(fewer) == 20 and fewer.test is not None and 4 <= fewer.test.sum() <= 6
+    assert "20 of 40 items" in fewer.notes[-1]
+    assert limit_rows(data, 100) is data
+
+
+def test_paired_difference_over_groups_is_wider_when_items_are_copies() -> None:
+    rng = np.random.default_rng(0)
+    per_group = (rng.random(20) < 0.6).astype(float)
+    correct, reference = np.repeat(per_group, 10), np.full(200, 0.5)
+    alone = paired_difference(correct, [reference])
+    grouped = paired_difference(correct, [reference], groups=np.repeat(np.arange(20), 10))
+    assert grouped.high - grouped.low > 2 * (alone.high - alone.low)
+
+
+def test_paired_difference_ignores_rows_that_were_not_tested() -> None:
+    correct = np.array([1.0, 1.0, np.nan, np.nan])
+    found = paired_difference(correct, [np.array([0.0, 0.0, np.nan, np.nan])])
+    assert (found.mean, found.units) == (1.0, 2)
+
+
+def test_costs_are_measured_on_the_same_items() -> None:
+    costs = measure_costs([Noisy("a", 1.0), Noisy("mfcc", 1.0, "image")], task("x", "audio", "mixed").data)
+    assert costs[0].milliseconds is not None and costs[0].milliseconds >= 0
+    assert costs[1].milliseconds is None and costs[1].why_not == "image only"
+
+
+def test_peak_memory_sees_a_large_array() -> None:
+    with PeakMemory() as memory:
+        block = np.ones(8_000_000)
+        for _ in range(10):
+            block = block * 1.0
+    assert memory.growth_mb is None or memory.growth_mb > 30
