@@ -63,10 +63,9 @@ def decide_datatype(data: Path, stated: object) -> tuple[str, str]:
 
 def _plausible(values: npt.NDArray[Any]) -> bool:
     """Amplitudes of one recording lie within a few decades; the wrong width scatters them over dozens."""
-    values = values.astype(np.float64)
-    if not np.all(np.isfinite(values)):
+    if not np.all(np.isfinite(values)):  # before any arithmetic: random bits make signalling NaNs
         return False
-    magnitudes = np.abs(values[values != 0])
+    magnitudes = np.abs(values[values != 0].astype(np.float64))
     if magnitudes.size < values.size // 4:
         return False
     low, middle, high = np.log10(np.quantile(magnitudes, [0.05, 0.5, 0.95]))

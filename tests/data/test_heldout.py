@@ -1,0 +1,32 @@
+"""The evaluation sets share no radio (modulation), channel, symbol or day with training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planformer.data.heldout import evaluation_sets, write_evaluation
+from planformer.errors import InputError
+
+
+def test_sets_have_whole_recordings_on_either_side(tmp_path: Path) -> None:
+    done = list(write_evaluation(tmp_path, sequences=2, recordings=3))
+    assert len(done) == 8 * 3 + 4 * 3 * 3
+    sets = evaluation_sets(tmp_path)
+    assert sets["modulation"].samples.shape == (48, 5120)
+    assert sets["modulation"].classes == sorted(["BPSK", "QPSK", "8PSK", "CPFSK", "GFSK", "PAM4", "16QAM", "64QAM"])
+    assert sets["fingerprint"].samples.shape == (72, 5120)
+    for part in sets.values():
+        assert part.samples.dtype == np.complex64
+        assert not set(part.groups[part.test]) & set(part.groups[~part.test])
+        assert set(part.labels[part.test]) == set(part.labels[~part.test]) == set(range(len(part.classes)))
+    tested = sets["fingerprint"].test
+    protocols = np.array(sets["fingerprint"].protocols)
+    assert set(protocols[tested]) == {"WiFi", "4G", "5G"}
+
+
+def test_missing_set_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="planformer simulate eval"):
+        evaluation_sets(tmp_path)
