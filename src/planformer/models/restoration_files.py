@@ -41,6 +41,8 @@ def target_paths(path: str | Path, source: Source, task: Task) -> list[Path]:
     targets = [path.with_name(name) for name in names]
     if any(target.exists() and target.samefile(source.name) for target in targets if Path(source.name).exists()):
         raise InputError(f"{path}: is the input itself; choose another name for the output")
+    if by_suffix(suffix) == "image" and source.kind != "image":  # the writer says so too, but only after the work
+        raise InputError(f"{path}: a signal of kind {source.kind} has no picture size; name it {stem}{own}")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.absolute().parent}; make it first")
     return targets
@@ -56,7 +58,7 @@ def restore_file(
     progress: Progress | None = None,
     **read: Any,
 ) -> list[Path]:
-    """Restore ``path`` into ``output``; returns what was written. ``read``: the reader's options (``kind=``, ``rate=``)."""
+    """Restore ``path`` into ``output``; returns what was written. ``read`` holds the reader's options (kind, rate)."""
     source = open_source(path, **{"channels": "each", **read})
     targets = target_paths(output, source, task)
     if not _streams(source, targets[0]):

@@ -1,0 +1,123 @@
+"""It can learn: encoder and compact decoder overfit 16 simulated sequences (minutes, one core)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from planformer.config import PlanFormerConfig
+from planformer.data.collections import render
+from planformer.data.emitters import EMITTERS
+from planformer.data.simulator import plan
+from planformer.iq import interleave
+from planformer.models.decoder import Decoder
+from planformer.models.decoder_config import DecoderConfig
+from planformer.models.encoder import Encoder
+from planformer.models.restoration import Restorer
+from planformer.models.restoration_compare import ablation_table, snr_db
+from planformer.signals import from_array
+
+pytestmark = pytest.mark.slow
+STEPS, BATCH, RATE = 160, 4, 2e-3
+
+
+def simulated(count: int = 16) -> torch.Tensor:
+    """Interleaved unit-power sequences of ``count`` emitters across all collections."""
+    recordings = plan(list(EMITTERS), 1_000_000, seed=0)
+    rows = []
+    for index in np.linspace(0, len(recordings) - 1, count).astype(int):
+        samples, _ = render(dataclasses.replace(recordings[index], samples=5 * 5120), 0)
+        rows.append(samples[5120:10_240])
+    x = torch.from_numpy(np.stack(rows).astype(np.complex64))
+    return interleave(x / x.abs().square().mean(1, keepdim=True).sqrt())
+
+
+def mean_snr(estimate: torch.Tensor, target: torch.Tensor) -> float:
+    error = (estimate - target).square().mean(1)
+    return float((10 * torch.log10(target.square().mean(1) / error)).mean())
+
+
+def overfit(inputs: torch.Tensor, target: torch.Tensor) -> Restorer:
+    torch.manual_seed(0)
+    config = PlanFormerConfig()
+    encoder, decoder = Encoder(config), Decoder(DecoderConfig.from_encoder(config))
+    parameters = [p for p in (*encoder.parameters(), *decoder.parameters()) if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=STEPS, pct_start=0.1)
+    for step in range(STEPS):
+        if step % (len(inputs) // BATCH) == 0:
+            order = torch.randperm(len(inputs)).split(BATCH)
+        rows = order[step % (len(inputs) // BATCH)]
+        out = encoder(inputs[rows], return_skips=True, return_aux=False)
+        tokens = (out.time_tokens, out.frequency_tokens, out.time_latent, out.frequency_latent)
+        waveform, _, _ = decoder(*tokens, out.skips, return_aux=False)
+        loss = (waveform - target[rows]).square().mean() / target[rows].square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        schedule.step()
+    return Restorer(encoder, decoder)
+
+
+@torch.no_grad()
+def decoded(restorer: Restorer, inputs: torch.Tensor) -> torch.Tensor:
+    return torch.cat([restorer.decode(rows, "reconstruct")[0] for rows in inputs.split(BATCH)])
+
+
+@pytest.fixture(scope="module")
+def sequences() -> torch.Tensor:
+    return simulated()
+
+
+@pytest.fixture(scope="module")
+def reconstructor(sequences: torch.Tensor) -> Restorer:
+    return overfit(sequences, sequences)
+
+
+def test_reconstruction_reaches_15_decibel(reconstructor: Restorer, sequences: torch.Tensor) -> None:
+    assert mean_snr(decoded(reconstructor, sequences), sequences) >= 15
+    assert -6 < mean_snr(decoded(Restorer.random(0), sequences), sequences) < 1  # the control
+
+
+def test_skips_and_latents_are_both_used(reconstructor: Restorer, sequences: torch.Tensor) -> None:
+    signal = from_array(torch.view_as_complex(sequences[0].view(-1, 2)).numpy())
+    trained, no_skips, no_latent, random = (
+        row["snr_db"] for row in ablation_table(reconstructor, signal, "reconstruct", signal)
+    )
+    assert trained > no_skips + 3
+    assert trained > no_latent + 0.5
+    assert random < 1
+
+
+def test_borders_are_as_good_as_the_middle(reconstructor: Restorer, sequences: torch.Tensor) -> None:
+    """A recording that runs over several segments: error where two meet against the error inside them."""
+    rows = torch.view_as_complex(sequences.view(len(sequences), -1, 2)).numpy()
+    signal = from_array(np.concatenate(list(rows[8:12])))
+    (out,) = reconstructor.run(signal, "reconstruct")
+    error = np.abs(out.samples[0] - signal.samples[0]) ** 2
+    hop = 5120 - reconstructor.overlap
+    at_border = np.zeros(signal.n, bool)
+    for start in range(hop, signal.n - 5120, hop):
+        at_border[start : start + reconstructor.overlap] = True
+    assert error[at_border].mean() < 1.5 * error[~at_border].mean()
+    steps = np.abs(np.diff(out.samples[0] - signal.samples[0]))
+    edges = [s + k for s in range(hop, signal.n - 5120, hop) for k in (-1, reconstructor.overlap - 1)]
+    assert steps[edges].max() < steps.max()  # no click: other places have larger steps
+
+
+def test_denoising_gains_8_decibel(sequences: torch.Tensor) -> None:
+    torch.manual_seed(1)
+    noise = torch.randn_like(sequences)
+    noise *= (sequences.square().mean(1) / noise.square().mean(1)).sqrt()[:, None]
+    noisy = sequences + noise
+    assert abs(mean_snr(noisy, sequences)) < 0.1
+    # the encoder sees unit power; the target keeps its share of it, so input = target + noise
+    scale = noisy.square().mean(1, keepdim=True).mul(2).rsqrt()
+    restorer = overfit(noisy * scale, sequences * scale)
+    restored = decoded(restorer, noisy * scale) / scale
+    assert mean_snr(restored, sequences) >= 8
+    assert snr_db(sequences.numpy(), restored.numpy()) >= 8
