@@ -142,14 +142,19 @@ def write_sigmf_blocks(
     kind = Datatype.parse(datatype, str(meta_path))
     document = _document(metadata, kind, check_rate(rate, str(meta_path)), channels, scale)
     digest = hashlib.sha512()
-    with replacing(data_path) as temporary, temporary.open("wb") as data_file:
-        for block in blocks:
-            raw = kind.encode(block * scale).tobytes()
-            digest.update(raw)
-            data_file.write(raw)
-    document["global"]["core:sha512"] = digest.hexdigest()
-    with replacing(meta_path) as temporary:
-        temporary.write_text(json.dumps(document, indent=2) + "\n")
+    with replacing(data_path) as data_temporary, replacing(meta_path) as meta_temporary:
+        with data_temporary.open("wb") as data_file:
+            for block in blocks:
+                if not np.isfinite(block).all():
+                    raise InputError(f"{meta_path}: NaN or infinite samples are not written")
+                raw = kind.encode(block * scale).tobytes()
+                digest.update(raw)
+                data_file.write(raw)
+        document["global"]["core:sha512"] = digest.hexdigest()
+        try:
+            meta_temporary.write_text(json.dumps(document, indent=2) + "\n")
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{meta_path}: metadata that is no JSON ({error})") from error
     return meta_path
 
 

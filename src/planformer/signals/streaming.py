@@ -24,6 +24,7 @@ def iter_segments(
     channels: str | int | None = None,
     key: str | None = None,
     first_frame: bool = False,
+    datatype: str | None = None,
     batch: int = 64,
 ) -> Iterator[ComplexArray]:
     """Segments ``[channels, up to batch, 5120]`` in order; together exactly ``prepare(read(path))``.
@@ -39,7 +40,9 @@ def iter_segments(
     config = config or PreprocessConfig()
     if isinstance(path_or_signal, Signal):
         return _rebatch(signal_segments(path_or_signal, config), batch)
-    source = open_source(path_or_signal, kind, rate=rate, channels=channels, key=key, first_frame=first_frame)
+    source = open_source(
+        path_or_signal, kind, rate=rate, channels=channels, key=key, first_frame=first_frame, datatype=datatype
+    )
     return _rebatch(_source_segments(source, config), batch)
 
 
