@@ -1,6 +1,8 @@
 """The list of bad inputs: each one is one line that names the file, and nothing but the project's own error."""
 
 import os
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -190,12 +192,19 @@ def test_an_image_of_one_pixel(tmp_path):
     refused(tmp_path / "dot.png", "too small")
 
 
-def test_a_decompression_bomb(tmp_path):
-    from PIL import Image
+def png_chunk(name, content):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
+
+@pytest.mark.parametrize("side", [9_500, 60_000])  # where Pillow warns, and where it refuses
+def test_a_decompression_bomb(side, tmp_path):
+    """A kilobyte that unpacks to a row of a picture of many million pixels."""
     path = tmp_path / "bomb.png"
-    Image.new("1", (20_000, 20_000)).save(path)
-    assert path.stat().st_size < 100_000
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    content = zlib.compress(bytes(side + 1))
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", content) + png_chunk(b"IEND", b"")
+    )
     refused(path, "decompression bomb")
 
 

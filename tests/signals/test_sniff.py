@@ -1,5 +1,6 @@
 import shutil
 
+import numpy as np
 import pytest
 
 from planformer.errors import InputError
@@ -62,3 +63,21 @@ def test_any_file_can_be_read_as_text(tmp_path):
 def test_a_kind_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(InputError, match="image"):
         read(make_file("png", tmp_path), kind="audio")
+
+
+def test_a_kind_picks_the_reader_where_nothing_else_does(tmp_path):
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 255, (6, 5, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.tga")
+    nameless = (tmp_path / "a.tga").rename(tmp_path / "picture")  # TGA has no magic number
+    assert read(nameless, kind="image").n == 60
+    (tmp_path / "numbers").write_text("1 2\n3 5\n7 1\n")
+    assert read(tmp_path / "numbers", kind="array").channels == 2
+
+
+@pytest.mark.parametrize("content", ['{"global": "warming", "and": "more"}', "const x: number = 1;"])
+def test_source_code_and_json_are_text(content, tmp_path):
+    for name in ("a.json", "a.ts", "a"):
+        (tmp_path / name).write_text(content)
+        assert read(tmp_path / name).kind == "text"

@@ -59,14 +59,17 @@ def _plot_path(plot: Path | None, file: Path, count: int) -> Path | None:
 def _inspect_one(file: Path, options: dict[str, Any], plot: Path | None, as_json: bool) -> None:
     import json
 
+    from rich.console import Console
+    from rich.markup import escape
+
     from planformer.signals.reading import open_source
     from planformer.signals.summary import summarise
 
     if plot is not None:
         _check_picture(plot)
-    source = open_source(file, **options)
-    keep = _samples_to_plot(source.kind) if plot else 0
-    summary, start = summarise(source, keep)
+    with Console(stderr=True).status(f"reading {escape(file.name)}"):  # shown on a terminal only
+        source = open_source(file, **options)
+        summary, start = summarise(source, _samples_to_plot(source.kind) if plot else 0)
     if plot is not None:
         from planformer.signals.plot import plot_signal
         from planformer.signals.signal import Signal

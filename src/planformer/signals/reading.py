@@ -42,6 +42,15 @@ _FORMAT_KINDS: dict[str, tuple[Kind, ...]] = {
     "video": ("video",),
     "text": ("text",),
 }
+# The reader to try when neither content nor name says anything but the user names a kind.
+_KIND_FORMATS: dict[Kind | None, str] = {
+    "iq": "raw",
+    "audio": "audio",
+    "seismic": "miniseed",
+    "image": "image",
+    "video": "video",
+    "array": "csv",
+}
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,7 @@ def _format(path: Path, name: str, head: bytes, kind: Kind | None, datatype: str
             f"{name}: named {suffix} but its content is no {called}; rename it, "
             "or read it as bytes with kind text (--kind text)"
         )
-    form = shown or claimed or ("raw" if kind == "iq" else "csv" if kind is not None else "text")
+    form = shown or claimed or _KIND_FORMATS.get(kind, "text")
     allowed = _FORMAT_KINDS.get(form)
     if kind is not None and allowed is not None and kind not in allowed:
         raise InputError(f"{name}: is a {READERS[form][1]}, which cannot be read as kind {kind}; leave the kind out")

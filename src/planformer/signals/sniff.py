@@ -16,12 +16,12 @@ RAW_SUFFIXES = {
 
 SUFFIXES = {
     "audio": (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".caf", ".w64", ".rf64"),
-    "miniseed": (".mseed", ".miniseed", ".ms", ".ms3"),
+    "miniseed": (".mseed", ".miniseed", ".ms3"),
     "npy": (".npy",),
     "npz": (".npz",),
     "csv": (".csv", ".tsv"),
     "hdf5": (".h5", ".hdf5", ".hdf", ".he5"),
-    "video": (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv"),
+    "video": (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv"),
     "image": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".pbm", ".pnm",
               ".avif", ".jp2", ".ico", ".tga", ".psd", ".dds", ".pcx", ".sgi", ".xbm", ".xpm", ".qoi"),
     "sigmf": (".sigmf-meta", ".sigmf-data", ".sigmf"),
@@ -40,7 +40,7 @@ _STARTS: tuple[tuple[bytes, str], ...] = (
 _RIFF = {b"WAVE": "audio", b"WEBP": "image", b"AVI ": "video"}
 _MINISEED2 = re.compile(rb"[0-9 \x00]{6}[DRQM][ \x00][A-Z0-9 ]{12}")
 _PNM = re.compile(rb"P[1-7]\s+(#[^\n]*\n\s*)*\d+\s+\d+\s")
-_SIGMF = re.compile(rb'\s*\{.*"(core:datatype|core:version|_metadata|global)"', re.DOTALL)
+_SIGMF = re.compile(rb'\s*\{.*"(core:datatype|core:version|core:sample_rate|_metadata)"', re.DOTALL)
 _STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1")
 
 
