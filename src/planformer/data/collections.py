@@ -110,10 +110,10 @@ def draw_receiver(recording: Recording, seed: int, rng: np.random.Generator) -> 
     collection = recording.emitter.collection
     day = generator(seed, "receiver", collection, recording.day, recording.held_out)
     return Receiver(
-        offset_hz=float(CARRIERS[collection] * 1e-6 * (day.uniform(-1, 1) + rng.uniform(-0.3, 0.3))),
+        offset_hz=float(CARRIERS[collection] * 1e-6 * (day.uniform(-1, 1) + rng.uniform(-0.6, 0.6))),
         iq_gain_db=float(day.uniform(-0.1, 0.1)),
         iq_phase_deg=float(day.uniform(-0.5, 0.5)),
-        dc_dbfs=float(day.uniform(-65, -55) + rng.uniform(-4, 4)),
+        dc_dbfs=float(rng.uniform(-70, -45)),
         level_dbfs=float(rng.uniform(-24, -13)),
         gain_control=bool(rng.random() < 0.4),
         bandwidth=float(day.uniform(0.9, 0.96)),
@@ -141,7 +141,8 @@ def draw_link(recording: Recording, rng: np.random.Generator) -> Link:
     if collection == "fm":
         return Link(profile, 0.0, float(rng.uniform(3, 15)), float(rng.uniform(0, 10)), float(rng.uniform(12, 45)),
                     interference)  # fmt: skip
-    return Link(profile, 0.0, float(rng.uniform(0, 12)), float(rng.choice([0.0, rng.uniform(2, 90)])),
+    # rooftop to a fixed receiver: mostly in sight
+    return Link(profile, 0.0, float(rng.uniform(6, 18)), float(rng.choice([0.0, rng.uniform(2, 90)])),
                 float(rng.uniform(12, 32)), interference)  # fmt: skip
 
 

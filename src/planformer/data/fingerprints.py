@@ -90,8 +90,8 @@ FAMILIES: dict[str, Family] = {
         _X310_SPREAD,
     ),
     "X310-rooftop": Family(  # base stations drive an amplifier and a long feeder
-        Fingerprint(0.1, 0.5, -38.0, 0.0, 0.2, 0.0, -95.0, 7e4, -136.0, 1.1, 4.0, 0.35, 400.0, 16, 0.7, 350.0),
-        _spread(1.3),
+        Fingerprint(0.1, 0.5, -38.0, 0.0, 0.2, 0.0, -95.0, 7e4, -136.0, 1.1, 4.0, 0.35, 400.0, 16, 1.2, 350.0),
+        _spread(1.3, ripple_db=0.8, tilt_db_per_mhz=0.35),
     ),
     "B210": Family(
         Fingerprint(0.3, 1.5, -36.0, 0.0, 1.5, 0.0, -88.0, 1.2e5, -132.0, 0.8, 3.0, 0.25, 200.0, 12, 0.5, 250.0),

@@ -17,7 +17,7 @@ from planformer.data.resampling import TARGET_RATE
 from planformer.data.seeding import generator
 from planformer.errors import InputError
 
-VERSION = 5  # of the simulator: a file written by another version is written anew
+VERSION = 6  # of the simulator: a file written by another version is written anew
 SEQUENCE = 5120
 TYPICAL_SAMPLES = 32 * SEQUENCE  # of a recording: short, so that many channels are seen
 DEFAULT_SAMPLES = 200_000_000
