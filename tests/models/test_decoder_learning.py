@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from planformer.models.decoder import Decoder
 from planformer.models.decoder_config import DecoderConfig
 from planformer.models.encoder import Encoder
 from planformer.models.restoration import Restorer
-from planformer.models.restoration_compare import ablation_table, snr_db
+from planformer.models.restoration_compare import ablation_table, compare, draw, snr_db
 from planformer.signals import from_array
 
 pytestmark = pytest.mark.slow
@@ -121,3 +123,30 @@ def test_denoising_gains_8_decibel(sequences: torch.Tensor) -> None:
     restored = decoded(restorer, noisy * scale) / scale
     assert mean_snr(restored, sequences) >= 8
     assert snr_db(sequences.numpy(), restored.numpy()) >= 8
+
+
+def shapes(size: int = 48) -> np.ndarray:
+    """A disc, a bar and a gradient."""
+    y, x = np.mgrid[:size, :size] / size
+    image = 60 + 80 * x
+    image[(x - 0.35) ** 2 + (y - 0.4) ** 2 < 0.05] = 230
+    image[(np.abs(x - 0.75) < 0.07) & (y > 0.3)] = 20
+    return image.astype(np.uint8)
+
+
+def test_pictures_of_a_radio_signal_and_an_image(
+    reconstructor: Restorer, sequences: torch.Tensor, tmp_path: Path
+) -> None:
+    """Beside random weights; PLANFORMER_PICTURES=docs/pictures draws the documentation's pictures anew."""
+    folder = Path(os.environ.get("PLANFORMER_PICTURES", tmp_path))
+    radio = from_array(torch.view_as_complex(sequences[8].view(-1, 2)).numpy(), rate=7.69e6, kind="iq")
+    image = from_array(shapes(), kind="image")
+    for name, signal in {"radio": radio, "image": image}.items():
+        outputs = {
+            "overfitted on 16 radio sequences": reconstructor.run(signal, "reconstruct")[0],
+            "random weights": Restorer.random(0).run(signal, "reconstruct")[0],
+        }
+        draw(folder / f"decoder_{name}.png", signal, outputs)
+        trained, random = (compare(signal, output)["snr_db"] for output in outputs.values())
+        print(f"{name}: {trained:.1f} dB, random weights {random:.1f} dB")
+        assert trained > random + 3
