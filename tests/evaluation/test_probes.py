@@ -74,6 +74,15 @@ def test_leaky_recordings_score_high_on_random_splits_and_low_on_grouped_ones() 
     assert linear_probe(x, y, groups=recording, grid=[1.0]).top1_mean < 0.75
 
 
+def test_two_groups_and_five_samples_a_class_are_enough() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 6)
+    x = rng.standard_normal((12, 3)) + 4.0 * y[:, None]
+    result = linear_probe(x, y, groups=np.tile(["a", "b"], 6), grid=GRID)
+    assert len(result.top1_folds) == 2 and result.top1_mean > 0.8
+    assert linear_probe(x[1:-1], y[1:-1], grid=GRID).top1_mean > 0.8
+
+
 def test_top3_contains_top1_and_needs_five_classes() -> None:
     x, y = blobs(classes=6, spread=0.6)
     result = linear_probe(x, y, grid=[0.1])

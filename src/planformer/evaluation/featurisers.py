@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from planformer.errors import MissingExtraError
 from planformer.evaluation.tasks import TaskData
 from planformer.signals import PreprocessConfig, prepare, prepare_images
 
 if TYPE_CHECKING:
+    from planformer.config import PlanFormerConfig
     from planformer.models.planformer import PlanFormer
 
 Features = npt.NDArray[np.float32]
@@ -113,9 +117,23 @@ class EncoderFeatures(Featuriser):
         return count_parameters(self.model.encoder)["total"]
 
     def macs(self) -> dict[str, int] | None:
-        from planformer.models.inventory import mac_counts
+        return _encoder_macs(self.model.config)
 
-        return mac_counts(self.model.encoder)
+
+@functools.lru_cache(maxsize=8)
+def _encoder_macs(config: PlanFormerConfig) -> dict[str, int]:
+    """Counted once for a configuration: the weights' values do not matter, and tracing takes seconds."""
+    import torch
+
+    from planformer.models.inventory import macs_all, macs_fvcore
+    from planformer.models.planformer import PlanFormer
+
+    encoder, segment = PlanFormer.random(0, config).encoder, torch.zeros(1, 2 * config.segment)
+    counts = {"encoder_all": macs_all(encoder, segment)}
+    # fvcore is not maintained and stumbles over operators it does not know; a table without its figure is still one.
+    with contextlib.suppress(MissingExtraError, AssertionError, IndexError, RuntimeError):
+        counts["encoder_fvcore"] = macs_fvcore(encoder, segment)
+    return counts
 
 
 def _both_pool(model: PlanFormer) -> Any:

@@ -131,6 +131,8 @@ def _probe(
         for train, held_out in folds(y, groups=group_codes, seed=seed):
             train = _thin(train, y, max_train, seed, tally)
             inner_groups = None if group_codes is None else group_codes[train]
+            if inner_groups is not None and len(np.unique(inner_groups)) < 2:
+                inner_groups = None  # two groups in all: C is chosen on random folds of the one that is left
             inner = folds(y[train], groups=inner_groups, seed=seed)
             best = grid[_best(_validate(score, x[train], y[train], inner, grid))] if len(grid) > 1 else grid[0]
             scores = _fit_score(score, x[train], y[train], x[held_out], [best])[0]

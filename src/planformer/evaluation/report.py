@@ -21,18 +21,18 @@ STYLE = """
 :root { color-scheme: light; --ink:#1d2733; --soft:#5b6775; --line:#dde3ea; --accent:#1b5fa8; }
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); margin: 0; background: #fff; }
-main { max-width: 1180px; margin: 0 auto; padding: 24px 20px 60px; }
+main { max-width: 1320px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 34px 0 8px; }
 h3 { font-size: 16px; margin: 24px 0 6px; }
 .banner { border-left: 5px solid var(--accent); background: #eef4fb; padding: 10px 14px; margin: 14px 0; }
 .banner.untrained { border-color: #b35c00; background: #fff4e5; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13.5px; }
-th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: left; font-weight: 400; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; }
+th, td { padding: 5px 8px; border-bottom: 1px solid var(--line); text-align: left; font-weight: 400; }
 th, td { white-space: nowrap; }
 thead th { font-weight: 600; border-bottom: 2px solid var(--line); } .strong { font-weight: 700; }
 .good { color: #14733b; font-weight: 600; } .bad { color: #b3261e; font-weight: 600; }
 .note, .meta { color: var(--soft); font-size: 13px; } figure { display: inline-block; margin: 6px 12px 6px 0; }
-figure img { max-width: 100%; height: auto; }
+figure img { width: 500px; max-width: 100%; height: auto; }
 pre { background: #f5f7f9; padding: 10px 12px; overflow-x: auto; font-size: 13px; }
 """
 

@@ -56,9 +56,13 @@ def folds(labels: Ints, *, groups: npt.ArrayLike | None = None, seed: int = 0, c
         # A class that is smaller than the number of folds is reported by check_classes, with its name.
         warnings.simplefilter("ignore", UserWarning)
         if groups is None:
+            # Inside a fold a class may have fewer members than folds are asked for.
+            count = max(2, min(count, int(np.unique(labels, return_counts=True)[1].min())))
             splitter = StratifiedKFold(count, shuffle=True, random_state=seed)
             return [(a.astype(np.int64), b.astype(np.int64)) for a, b in splitter.split(placeholder, labels)]
         group_codes, group_names = encode_labels(groups)
+        if len(group_names) < 2:
+            raise InputError(f"grouped folds need at least two groups, found only {group_names[0]!r}")
         count = min(count, len(group_names), _scarcest(labels, group_codes))
         grouped = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
         return [(a.astype(np.int64), b.astype(np.int64)) for a, b in grouped.split(placeholder, labels, group_codes)]

@@ -116,6 +116,8 @@ def difference_table(run: Evaluation, probe: str = "linear") -> Table:
         f"{run.model} minus the mean of the untrained encoders, in points; paired bootstrap over the tested items "
         "(over whole groups for grouped splits)."
     )
+    if run.model.startswith("random:"):
+        note += " The judged encoder is itself untrained: a difference here is the luck of its seed."
     return Table("Is it better than random weights?", header, rows, note)
 
 
