@@ -72,6 +72,18 @@ def test_descriptors_and_start_are_added_to_the_total():
     assert float(moved.total.detach()) == pytest.approx(float(sum(moved.terms.values())), rel=1e-5)
 
 
+def test_descriptors_are_calibrated_on_the_stream_and_read_from_both_branches():
+    changes = ("extra.descriptors_weight=3.0", "extra.descriptors_components=8", "extra.descriptors_calibration=32")
+    trainee, stream = build(*changes)
+    with pytest.raises(RuntimeError, match="calibrate"):
+        trainee(stream.batch(0))
+    trainee.extra.calibrate(stream.batch(step) for step in range(100))
+    output = trainee(stream.batch(0))
+    assert float(output.terms["extra/descriptors"]) == pytest.approx(3 * float(output.raw["extra/descriptors"]))
+    output.total.backward()
+    assert trainee.extra.descriptor_loss.head.weight.grad.abs().sum() > 0
+
+
 def test_ema_follows_and_forgets_the_start():
     trainee, _ = build("ema.decay=0.999")
     with torch.no_grad():

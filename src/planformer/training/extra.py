@@ -7,6 +7,7 @@ Both ask a *linear* map to read something from the embedding, because what a lin
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -31,12 +32,25 @@ class ExtraTerms(nn.Module):
         self.start: Encoder | None = None
         if self.config.descriptors_weight > 0:
             self.descriptors = Descriptors(segment)
-            self.descriptor_loss = DescriptorLoss(width, descriptor_sizes(segment))
+            self.descriptor_loss = DescriptorLoss(width, descriptor_sizes(segment), self.config.descriptors_components)
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
             self.start_head = nn.Linear(width, width)
             nn.init.eye_(self.start_head.weight)
             nn.init.zeros_(self.start_head.bias)
+
+    @torch.no_grad()
+    def calibrate(self, batches: Iterator[TrainingBatch]) -> None:
+        """Fix the descriptors' components on batches as training sees them; every process must see the same ones."""
+        if self.descriptors is None:
+            return
+        parts, count = [], 0
+        for batch in batches:
+            parts.append(self.descriptors(deinterleave(torch.cat((batch.clean, batch.target)))))
+            count += 2 * len(batch.clean)
+            if count >= self.config.descriptors_calibration:
+                break
+        self.descriptor_loss.calibrate({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
 
     def forward(
         self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch

@@ -50,7 +50,7 @@ def build_optimizer(module: nn.Module, config: OptimizerConfig) -> torch.optim.O
         for (factor, decay), members in groups.items()
     ]  # fmt: skip
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
-    return kind(params, lr=config.learning_rate, betas=config.betas, fused=True)
+    return kind(params, lr=config.learning_rate, betas=config.betas, eps=config.eps, fused=True)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, factor: float) -> float:

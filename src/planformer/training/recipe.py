@@ -55,6 +55,7 @@ class OptimizerConfig(Section):
     name: Literal["adam", "adamw"] = "adam"
     learning_rate: float = Field(default=1e-4, gt=0)
     betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0, description="matrices only, never biases, norms or tables")
     clip_norm: float | None = Field(default=None, gt=0)
     accumulate: int = Field(default=1, ge=1, description="batches per update")
@@ -71,6 +72,7 @@ class NetworkConfig(Section):
         default="separate", description="batch norm of embeddings and of their differences apart, or together"
     )
     dropout_prob: float = Field(default=0.25, ge=0, lt=1, description="in the projection and separation networks")
+    blindspot: bool = Field(default=True, description="mask the first kernel's centre tap in the noisy branch")
     precision: Literal["float32", "bfloat16"] = "float32"
     activation_checkpointing: bool = False
     target_scale: Literal["input", "unit"] = Field(
@@ -92,6 +94,8 @@ class ExtraConfig(Section):
 
     descriptors_weight: float = Field(default=0.0, ge=0, description="physical descriptors read linearly")
     descriptors_branch: Literal["clean", "augmented", "both"] = "both"
+    descriptors_components: int = Field(default=128, ge=1, description="whitened principal components to be read")
+    descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
@@ -171,7 +175,10 @@ class Recipe(Section):
             "model": self.model.model_dump(mode="json"),
             "decoder": self.networks.decoder,
             "separation": self.separation.share > 0,
-            "extra": [self.extra.descriptors_weight > 0, self.extra.start_weight > 0],
+            "extra": [
+                self.extra.descriptors_components if self.extra.descriptors_weight > 0 else 0,
+                self.extra.start_weight > 0,
+            ],
         }
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         return f"planformer-{self.model.dim}-{digest[:10]}"

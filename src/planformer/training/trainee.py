@@ -109,7 +109,7 @@ class Trainee(nn.Module):
     def encode_pair(self, clean: Tensor, noisy: Tensor) -> EncoderOutput:
         """Rows ``[0, B)`` are clean, the rest noisy: one pass, the blindspot on the noisy rows only."""
         blindspot = torch.zeros(len(clean) + len(noisy), dtype=torch.bool, device=clean.device)
-        blindspot[len(clean) :] = True
+        blindspot[len(clean) :] = self.recipe.networks.blindspot
         encode = partial(self.encoder, blindspot=blindspot, return_skips=self.decoder is not None)
         x = torch.cat((clean, noisy))
         saving = self.recipe.networks.activation_checkpointing and torch.is_grad_enabled()

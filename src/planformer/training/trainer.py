@@ -6,6 +6,7 @@ run that was killed and resumed produces the same numbers, bit for bit, as one t
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 import warnings
@@ -144,12 +145,18 @@ class Trainer:
         try:
             with self._termination():
                 if self.step == 0:
+                    self._calibrate()
                     self._milestone()
                 self._steps(stop)
             self._final_save()
         finally:
             self.metrics.close()
             self.display.close()
+
+    def _calibrate(self) -> None:
+        """Statistics of the extra terms, from the first process's batches on every process."""
+        stream = BatchStream(self.stream.data, self.recipe)
+        self.trainee.extra.calibrate(stream.batch(step).to(self.processes.device) for step in itertools.count())
 
     def _steps(self, stop: int) -> None:
         saved = time.monotonic()

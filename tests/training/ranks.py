@@ -1,0 +1,36 @@
+"""What each of two processes does in test_two_ranks; a module of its own, so that a spawned process can import it."""
+
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from planformer.training.distributed import Processes, any_rank, gather_rows, mean_over_ranks
+from planformer.training.trainer import Trainer
+from training.conftest import tiny_recipe, tone_set
+
+# Adam divides by the root of the mean square: where the true gradient is zero it would blow rounding up to a full step.
+CHANGES = ["data.batch_size=4", "data.emitters_per_batch=2", "networks.dropout_prob=0", "optimizer.eps=1e-2"]
+CHANGES += ["optimizer.learning_rate=1e-4", "optimizer.clip_norm=100"]
+STEPS = 5
+
+
+def weights(out: Path, *changes: str, processes: Processes | None = None) -> dict[str, torch.Tensor]:
+    recipe = tiny_recipe(*CHANGES, *changes)
+    trainer = Trainer(recipe, tone_set(), tone_set(6, seed=1), out, processes=processes, show=False)
+    trainer.run(max_steps=STEPS)
+    return trainer.trainee.state_dict()
+
+
+def run_rank(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    try:
+        assert any_rank(rank == 1, False) == [True, False]
+        assert mean_over_ranks({"a": float(rank)}) == {"a": 0.5}
+        rows = torch.arange(5.0)[rank::2, None]
+        assert gather_rows(rows, 5)[:, 0].tolist() == [0, 1, 2, 3, 4]
+        state = weights(Path(folder) / "two", processes=Processes(rank, 2))
+        torch.save(state, Path(folder) / f"rank{rank}.pt")
+    finally:
+        dist.destroy_process_group()

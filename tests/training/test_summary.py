@@ -1,0 +1,97 @@
+"""Summaries, publishing and ablations of small real runs."""
+
+import json
+
+import pytest
+
+from planformer.errors import ConfigError, InputError
+from planformer.models.planformer import PlanFormer
+from planformer.training import start
+from planformer.training.ablation import parse_variants, run_ablation, shorten, table_rows, table_text
+from planformer.training.publishing import publish
+from planformer.training.summary import summarise, summary_text
+from planformer.training.trainer import Trainer
+from training.conftest import tiny_recipe, tone_set
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("summary") / "run"
+    recipe = tiny_recipe("checkpoint.keep_milestone_weights=true", "schedule.milestones=2")
+    Trainer(recipe, tone_set(), tone_set(6, seed=1), out, show=False).run()
+    return out
+
+
+def test_summary_of_a_finished_run(run):
+    summary = summarise(run)
+    assert summary.finished and summary.steps == 4
+    assert sum(summary.shares.values()) == pytest.approx(1)
+    assert summary.best("probe")["accuracy"] > 0 and summary.best("compass") is None
+    text = summary_text(summary)
+    assert "step 4 of 4 (finished" in text and "samples/s" in text and "probe     ema" in text
+
+
+def test_not_a_run_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"recipe\.yaml is missing"):
+        summarise(tmp_path)
+
+
+def test_publish_adds_where_the_weights_come_from(run, tmp_path):
+    out = publish(run, tmp_path / "weights", which="last")
+    model = PlanFormer.from_pretrained(out)
+    provenance = model.provenance
+    assert provenance["step"] == 4 and provenance["data"]["emitters"] == 5
+    assert provenance["radio_probe"]["accuracy"] >= 0
+    assert provenance["recipe"]["optimizer"]["learning_rate"] == 1e-3
+    assert "folder" not in provenance["recipe"]["data"]
+    assert provenance["radio_probe_untrained"] is not None
+
+
+def test_publish_a_milestone_and_unknown_names(run, tmp_path):
+    assert PlanFormer.from_pretrained(publish(run, tmp_path / "m", which="step-00000002-raw")).provenance["step"] == 2
+    with pytest.raises(InputError, match="step-00000002-ema"):
+        publish(run, tmp_path / "x", which="step-9")
+
+
+def test_variants_and_their_mistakes():
+    assert parse_variants(["a=1"])[1].changes == ("a=1",)
+    with pytest.raises(ConfigError, match="--set"):
+        parse_variants(["nonsense"])
+    with pytest.raises(ConfigError, match="twice"):
+        parse_variants(["a=1", "a=1"])
+
+
+@pytest.mark.parametrize("steps", [1, 7, 12, 200])
+def test_shortened_schedule_has_exactly_the_steps(steps):
+    schedule = shorten(tiny_recipe(), steps)["schedule"]
+    assert schedule["milestones"] * schedule["steps_per_milestone"] == steps
+
+
+def test_table_has_mean_spread_and_difference():
+    results = {"baseline": [{"radio": 10.0}, {"radio": 14.0}], "x": [{"radio": 20.0}, {"radio": 22.0}]}
+    rows = table_rows(results)
+    assert rows[1]["radio"] == {"mean": 21.0, "spread": pytest.approx(2**0.5), "difference": 9.0}
+    assert "21.00 ± 1.41" in table_text(rows)
+
+
+def test_ablation_runs_every_variant_and_keeps_finished_ones(tmp_path, monkeypatch):
+    trained = []
+
+    def pretrain(recipe, out, *, show):
+        trained.append((recipe.model.pooling, recipe.seed))
+        Trainer(recipe, tone_set(), tone_set(6, seed=1), out, show=False).run()
+
+    monkeypatch.setattr(start, "pretrain", pretrain)
+    options = {"steps": 2, "seeds": [0, 1], "show": False}
+    rows = run_ablation(tiny_recipe(), ["model.pooling=frequency"], tmp_path, **options)
+    assert trained == [("native", 0), ("native", 1), ("frequency", 0), ("frequency", 1)]
+    assert [row["variant"] for row in rows] == ["untrained", "baseline", "model.pooling=frequency"]
+    assert json.loads((tmp_path / "ablation.json").read_text())["steps"] == 2
+    run_ablation(tiny_recipe(), ["model.pooling=frequency"], tmp_path, **options)
+    assert len(trained) == 4
+
+
+def test_wrong_change_is_found_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(start, "pretrain", lambda *args, **kwargs: pytest.fail("trained"))
+    with pytest.raises(ConfigError, match=r"unknown key model\.colour"):
+        run_ablation(tiny_recipe(), ["model.colour=red"], tmp_path, steps=2, seeds=[0])

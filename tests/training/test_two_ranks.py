@@ -1,0 +1,40 @@
+"""Two processes with half the batch each compute what one process computes with all of it."""
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+from training.conftest import tiny_recipe
+from training.ranks import CHANGES, run_rank, weights
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    one = weights(folder / "one", "data.shards=2")
+    mp.spawn(run_rank, args=(str(folder),), nprocs=2)
+    return one, [torch.load(folder / f"rank{r}.pt") for r in range(2)]
+
+
+def test_both_ranks_hold_the_same_weights(states):
+    _, ranks = states
+    for name, value in ranks[0].items():
+        assert torch.equal(value, ranks[1][name]), name
+
+
+def test_two_ranks_equal_one(states):
+    one, (two, _) = states
+    start = tiny_start()
+    floating = [name for name, value in one.items() if value.is_floating_point()]
+    assert max(float((one[n] - start[n]).abs().max()) for n in floating) > 1e-4  # the comparison is about something
+    apart = {n: float((one[n] - two[n]).abs().max()) for n in floating}
+    worst = max(apart, key=lambda name: apart[name])
+    assert apart[worst] < 1e-5, f"{worst} differs by {apart[worst]:.1e}"
+
+
+def tiny_start() -> dict[str, torch.Tensor]:
+    from planformer.training.stream import mix_seed
+    from planformer.training.trainee import Trainee
+
+    torch.manual_seed(mix_seed(0, 1))
+    return Trainee(tiny_recipe(*CHANGES)).state_dict()
