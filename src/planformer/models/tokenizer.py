@@ -75,6 +75,8 @@ class Stage(nn.Module):
             self.pool = SpectralPooling(length, factor)
         else:  # bins of a spectrum, or samples: neighbours along the branch's own axis
             self.pool = NativePooling(factor)
+        self.factor = factor
+        self.joint_pooling = isinstance(self.pool, NativePooling) and self.cross_window.can_pool(factor)
         self.attention = ChannelTemporalAttention(channels)
 
     def forward(
@@ -85,11 +87,15 @@ class Stage(nn.Module):
         x = F.gelu(blindspot_conv(x, weight, blindspot) if self.blindspot else conv(x, weight))
         sunk = self.sink(x, return_aux=return_aux)
         x = sunk.features
-        if self.focus_first:
+        if not self.focus_first:
+            x, aux = self.focus(self.pool(x), return_aux)
+        elif self.joint_pooling:
+            windows = x.unflatten(0, (-1, self.num_windows))
+            windows, aux = self.cross_window.forward_pooled(windows, self.factor, return_aux=return_aux)
+            x = windows.flatten(0, 1)
+        else:
             x, aux = self.focus(x, return_aux)
             x = self.pool(x)
-        else:
-            x, aux = self.focus(self.pool(x), return_aux)
         if sunk.decorrelation is not None:
             aux["noise_decorrelation/sink"] = sunk.decorrelation.mean()
         return self.attention(x), sunk.noise_power, aux

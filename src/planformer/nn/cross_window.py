@@ -15,6 +15,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from planformer.nn.focus import (
     Centring,
@@ -30,6 +31,7 @@ from planformer.nn.focus import (
 from planformer.nn.paired import RMSNorm
 from planformer.nn.parseval import Aux, Domain
 from planformer.nn.positions import sinusoidal_positions
+from planformer.nn.spectral_pooling import native_pool
 
 
 def spectral_map(tokens: Tensor, weight: Tensor) -> Tensor:
@@ -67,7 +69,8 @@ class CrossWindowFocus(nn.Module):
     ) -> None:
         super().__init__()
         dim = 2 * channels
-        self.stride, self.domain, self.num_heads = stride, domain, num_heads
+        self.stride, self.num_heads, self.length = stride, num_heads, length // stride
+        self.domain: Domain = domain
         self.centring: Centring = centring
         self.down = nn.Linear(dim, dim)  # a 1x1 convolution with this stride
         self.up = nn.Linear(dim, dim)  # the transposed one
@@ -75,29 +78,61 @@ class CrossWindowFocus(nn.Module):
         self.queries = nn.Linear(dim, dim)
         self.keys_values = nn.Linear(dim, 2 * dim)
         self.network = FocusNetwork()
-        short = length // stride
-        positions = sinusoidal_positions(2 * short if domain == "time" else short, dim)
-        self.register_buffer("previous_positions", positions[:short], persistent=False)
-        self.register_buffer("current_positions", positions[-short:], persistent=False)
+        positions = sinusoidal_positions(self.length * (2 if domain == "time" else 1), dim)
+        self.register_buffer("previous_positions", positions[: self.length], persistent=False)
+        self.register_buffer("current_positions", positions[-self.length :], persistent=False)
 
     def forward(self, x: Tensor, *, return_aux: bool = True) -> tuple[Tensor, Aux]:
         """Features ``[B, W, L, C]`` -> the same shape."""
-        batch, windows = x.shape[:2]
-        if windows == 1:
+        if x.shape[1] == 1:
             return x, {}
-        tokens = self.compress(x.view(batch, windows, x.shape[2] // 2, -1))  # (B, W, N, 2C)
+        tokens = x.view(*x.shape[:2], x.shape[2] // 2, -1)  # (B, W, n, 2C)
+        focused, aux = self.attend(self.compress(self.shorten(tokens)), return_aux)
+        return self.expand(focused, tokens).view_as(x), aux
+
+    def can_pool(self, factor: int) -> bool:
+        """Whether :meth:`forward_pooled` applies: whole tiles, or whole gaps between the bins, are pooled."""
+        return (self.length if self.domain == "time" else self.stride) % factor == 0
+
+    def forward_pooled(self, x: Tensor, factor: int, *, return_aux: bool = True) -> tuple[Tensor, Aux]:
+        """The average of ``factor`` neighbours of what :meth:`forward` gives: ``[B, W, L, C] -> [B, W, L/factor, C]``.
+
+        Averaging is linear, so the residual is added after it, on a tensor ``factor`` times smaller.
+        """
+        batch, windows, length, channels = x.shape
+        tokens = x.view(batch, windows, length // 2, -1)
+        short, pooled = shorten_and_pool(tokens, self.stride, factor, self.domain)
+        shape = (batch, windows, length // factor, channels)
+        if windows == 1:
+            return pooled.view(shape), {}
+        focused, aux = self.attend(self.compress(short), return_aux)
+        if self.domain == "frequency":
+            term = self.spread(self.up(focused) - self.up.bias, self.stride // factor) / factor + self.up.bias
+        else:
+            mapped = spectral_map(focused, self.up.weight / math.sqrt(self.stride))
+            mapped = mapped.unflatten(2, (-1, factor)).mean(3)  # (B, W-1, N/r, 2C)
+            impulse = self.impulse(self.up.bias / factor, length // 2, length // (2 * factor))
+            term = mapped.repeat(1, 1, self.stride, 1) + impulse
+        return torch.cat((pooled[:, :1], pooled[:, 1:] + term), 1).view(shape), aux
+
+    def shorten(self, tokens: Tensor) -> Tensor:
+        """``[B, W, n, 2C] -> [B, W, N, 2C]``: every s-th bin, or the fold that equals it for a time sequence."""
+        if self.domain == "frequency":
+            return tokens[:, :, :: self.stride]
+        return tokens.unflatten(2, (self.stride, -1)).sum(2)
+
+    def compress(self, short: Tensor) -> Tensor:
+        """The learned spectral compression of shortened tokens, back in this branch's domain."""
+        if self.domain == "frequency":
+            return self.down(short)
+        mapped = spectral_map(short, self.down.weight / math.sqrt(self.stride))
+        return mapped + self.impulse(self.down.bias, self.length, self.length)
+
+    def attend(self, tokens: Tensor, return_aux: bool) -> tuple[Tensor, Aux]:
+        """Positions, norm and focus: tokens of all windows -> output for all but the first."""
         current = self.norm(tokens[:, 1:] + cast(Tensor, self.current_positions))
         previous = self.norm(tokens[:, :-1] + cast(Tensor, self.previous_positions))
-        focused, aux = self.focus(current, previous, return_aux)
-        return self.expand(focused, x), aux
-
-    def compress(self, tokens: Tensor) -> Tensor:
-        """``[B, W, n, 2C] -> [B, W, n/s, 2C]``: the learned spectral compression, back in this branch's domain."""
-        if self.domain == "frequency":
-            return self.down(tokens[:, :, :: self.stride])
-        folded = tokens.unflatten(2, (self.stride, -1)).sum(2)  # (B, W, N, 2C)
-        mapped = spectral_map(folded, self.down.weight / math.sqrt(self.stride))
-        return mapped + self.impulse(self.down.bias, folded.shape[2])
+        return self.focus(current, previous, return_aux)
 
     def focus(self, current: Tensor, previous: Tensor, return_aux: bool) -> tuple[Tensor, Aux]:
         """Multi-head focus with the previous window as keys and values."""
@@ -111,20 +146,65 @@ class CrossWindowFocus(nn.Module):
         aux = {} if attention is None else {"orthogonality/cross_window": head_orthogonality(attention)}
         return merge_heads(output), aux
 
-    def expand(self, focused: Tensor, x: Tensor) -> Tensor:
+    def expand(self, focused: Tensor, tokens: Tensor) -> Tensor:
         """Spectral upsampling of ``[B, W-1, N, 2C]`` and the residual."""
-        tokens = x.view(*x.shape[:2], x.shape[2] // 2, -1)
         if self.domain == "frequency":
-            mapped = self.up(focused) - self.up.bias  # the bias is in every bin, so it is added below
-            sparse = torch.zeros_like(tokens[:, 1:]).unflatten(2, (-1, self.stride))
-            sparse[:, :, :, 0] = mapped
-            term = sparse.flatten(2, 3) + self.up.bias
+            term = self.spread(self.up(focused) - self.up.bias, self.stride) + self.up.bias
         else:
             mapped = spectral_map(focused, self.up.weight / math.sqrt(self.stride))
-            term = mapped.repeat(1, 1, self.stride, 1) + self.impulse(self.up.bias, tokens.shape[2])
-        return torch.cat((tokens[:, :1], tokens[:, 1:] + term), 1).view_as(x)
+            term = mapped.repeat(1, 1, self.stride, 1) + self.impulse(self.up.bias, tokens.shape[2], tokens.shape[2])
+        return torch.cat((tokens[:, :1], tokens[:, 1:] + term), 1)
 
     @staticmethod
-    def impulse(bias: Tensor, length: int) -> Tensor:
-        """The inverse transform of ``bias`` in every one of ``length`` bins: ``[length, 2C]``."""
-        return torch.nn.functional.pad(bias[None] * math.sqrt(length), (0, 0, 0, length - 1))
+    def spread(tokens: Tensor, stride: int) -> Tensor:
+        """The tokens at every stride-th position, zeros between: ``[B, W, N, 2C] -> [B, W, N stride, 2C]``."""
+        return F.pad(tokens.unsqueeze(3), (0, 0, 0, stride - 1)).flatten(2, 3)
+
+    @staticmethod
+    def impulse(bias: Tensor, length: int, kept: int) -> Tensor:
+        """The inverse transform of ``bias`` in every one of ``length`` bins, as ``[kept, 2C]``."""
+        return F.pad(bias[None] * math.sqrt(length), (0, 0, 0, kept - 1))
+
+
+def shorten_and_pool(tokens: Tensor, stride: int, factor: int, domain: Domain) -> tuple[Tensor, Tensor]:
+    """Both readings of a stage's features ``[B, W, n, D]``: shortened by ``stride`` for the focus, averaged by ``factor``."""
+    if torch.is_grad_enabled() and tokens.requires_grad:
+        return _ShortenAndPool.apply(tokens, stride, factor, domain)
+    return _shorten_and_pool(tokens, stride, factor, domain)
+
+
+def _shorten_and_pool(tokens: Tensor, stride: int, factor: int, domain: Domain) -> tuple[Tensor, Tensor]:
+    if domain == "frequency":
+        short = tokens[:, :, ::stride].contiguous()
+    else:
+        short = tokens.unflatten(2, (stride, -1)).sum(2)
+    batch, windows, _, dim = tokens.shape
+    return short, native_pool(tokens.reshape(batch * windows, -1, dim // 2), factor).view(batch, windows, -1, dim)
+
+
+class _ShortenAndPool(torch.autograd.Function):
+    """The two gradients meet in one pass over the full size."""
+
+    @staticmethod
+    def forward(  # type: ignore[no-untyped-def]
+        ctx, tokens: Tensor, stride: int, factor: int, domain: Domain
+    ) -> tuple[Tensor, Tensor]:
+        ctx.stride, ctx.factor, ctx.domain = stride, factor, domain
+        return _shorten_and_pool(tokens, stride, factor, domain)
+
+    @staticmethod
+    def backward(  # type: ignore[no-untyped-def]
+        ctx, short: Tensor, pooled: Tensor
+    ) -> tuple[Tensor, None, None, None]:
+        batch, windows, count, dim = pooled.shape
+        stride, factor = ctx.stride, ctx.factor
+        pooled = (pooled / factor).contiguous()
+        grad = pooled.new_empty(batch, windows, count * factor, dim)
+        if ctx.domain == "frequency":
+            grad.view(batch, windows, count, factor, dim).copy_(pooled.unsqueeze(3))
+            grad.view(batch, windows, -1, stride, dim)[:, :, :, 0] += short
+        else:
+            tiles = short.reshape(batch, windows, 1, -1, factor, dim)  # (B, W, 1, N/r, r, D)
+            means = pooled.view(batch, windows, stride, -1, 1, dim)  # (B, W, s, N/r, 1, D)
+            torch.add(means, tiles, out=grad.view(batch, windows, stride, -1, factor, dim))
+        return grad, None, None, None

@@ -118,17 +118,59 @@ def covariance_focus(
 
 
 def head_orthogonality(attention: Tensor) -> Tensor:
-    """Covariance between heads and lack of variance within each, for weights ``[B, H, Nq, Nk]`` whose rows sum to 1.
+    """Covariance between heads and lack of variance within each, for weights ``[B, H, Nq, Nk]`` whose rows sum to 1."""
+    return head_orthogonalities(attention[None])[0]
+
+
+def head_orthogonalities(attention: Tensor) -> Tensor:
+    """:func:`head_orthogonality` of each index of the leading axis: ``[K, B..., H, Nq, Nk] -> [K]``."""
+    attention = attention.flatten(1, -4) if attention.dim() > 5 else attention
+    if torch.is_grad_enabled() and attention.requires_grad:
+        return _HeadOrthogonality.apply(attention)
+    return _orthogonality(_by_query(attention))[0]
+
+
+def _by_query(attention: Tensor) -> Tensor:
+    """``[K, B, H, Nq, Nk] -> [K, B Nq, H, Nk]``, a copy: one small product per query afterwards."""
+    return attention.transpose(2, 3).flatten(1, 2).contiguous()
+
+
+def _orthogonality(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Loss ``[K]`` of weights ``[K, B Nq, H, Nk]`` and its derivative by their product ``[K, B Nq, H, H]``.
 
     Each row's mean is 1/Nk, so the centred product is ``A A^T - 1/Nk``: no centred copy is needed.
     """
-    length = attention.shape[-1]
-    by_query = attention.transpose(-3, -2)  # (B, Nq, H, Nk)
-    similarity = (by_query @ by_query.transpose(-1, -2) - 1 / length).abs()  # (B, Nq, H, H)
-    diagonal = similarity.diagonal(dim1=-2, dim2=-1)  # (B, Nq, H)
-    off_diagonal = (similarity.sum() - diagonal.sum()) / similarity.numel()
-    spread = torch.sqrt(diagonal + ORTHOGONALITY_EPS)
-    return off_diagonal + F.relu(1 - spread).mean()
+    heads, length = rows.shape[-2:]
+    product = (rows.flatten(0, 1) @ rows.flatten(0, 1).transpose(-1, -2)).view(*rows.shape[:2], heads, heads)
+    covariance = product - 1 / length
+    variance = covariance.diagonal(dim1=-2, dim2=-1).abs()  # (K, B Nq, H)
+    spread = torch.sqrt(variance + ORTHOGONALITY_EPS)
+    shortfall = F.relu(1 - spread)
+    count = covariance[0].numel()
+    loss = (covariance.abs().sum((1, 2, 3)) - variance.sum((1, 2))) / count + shortfall.mean((1, 2))
+    slope = covariance.sign() / count
+    inner = -0.5 * heads * (shortfall > 0) / spread / count
+    slope.diagonal(dim1=-2, dim2=-1).copy_(inner)
+    return loss, slope
+
+
+class _HeadOrthogonality(torch.autograd.Function):
+    """The product per query and its derivative, each one batched product of H x H by H x Nk."""
+
+    @staticmethod
+    def forward(ctx, attention: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        rows = _by_query(attention)
+        loss, slope = _orthogonality(rows)
+        ctx.save_for_backward(rows, slope)
+        ctx.batch = attention.shape[1]
+        return loss
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        rows, slope = ctx.saved_tensors
+        slope = slope * (2 * grad)[:, None, None, None]  # the product is symmetric: both factors contribute
+        rows_grad = slope.flatten(0, 1) @ rows.flatten(0, 1)
+        return rows_grad.view(rows.shape[0], ctx.batch, -1, *rows.shape[2:]).transpose(2, 3)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

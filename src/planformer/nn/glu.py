@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from planformer.nn.paired import PairedLinear, RMSNorm, rms_scale
+from planformer.nn.paired import PairedLinear, RMSNorm, rms_norm
 
 
 class GLU(nn.Module):
@@ -34,4 +34,4 @@ class PairedGLU(nn.Module):
         self.projection = PairedLinear(in_dim, 2 * out_dim, count)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.glu(self.projection(x * rms_scale(x) * self.norm_weight), dim=-1)
+        return F.glu(self.projection(rms_norm(x, self.norm_weight)), dim=-1)

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from planformer.nn.channels_last import conv
 from planformer.nn.paired import RMSNorm
+from planformer.nn.sink_kernels import attention_power, compensate, normalise
 
 TOKEN_LENGTH = 4  # interleaved positions of one token: two complex samples
-PEARSON_EPS = 1e-8
 POWER_EPS = 1e-8
 MAX_POWER_RATIO = 2.0
 
@@ -29,14 +29,6 @@ class SinkOutput:
     decorrelation: Tensor | None
 
 
-def pearson(first: Tensor, second: Tensor) -> Tensor:
-    """Absolute Pearson correlation of each row of ``[M, K]``, in [0, 1]."""
-    first = first - first.mean(-1, keepdim=True)
-    second = second - second.mean(-1, keepdim=True)
-    norms = torch.linalg.vector_norm(first, dim=-1) * torch.linalg.vector_norm(second, dim=-1)
-    return ((first * second).sum(-1) / (norms + PEARSON_EPS)).abs()
-
-
 class PowerPooler(nn.Module):
     """Power of the attention-weighted mean token: tokens ``[M, N, D] -> [M]``."""
 
@@ -45,8 +37,7 @@ class PowerPooler(nn.Module):
         self.logit = nn.Linear(dim, 1)  # a 1x1 convolution D -> 1
 
     def forward(self, tokens: Tensor) -> Tensor:
-        weights = torch.softmax(self.logit(tokens).transpose(-1, -2), -1)  # (M, 1, N)
-        return torch.bmm(weights, tokens).square().sum((-1, -2))
+        return attention_power(tokens, self.logit.weight, self.logit.bias)
 
 
 class NoiseSink(nn.Module):
@@ -68,14 +59,15 @@ class NoiseSink(nn.Module):
 
     def forward(self, x: Tensor, *, return_aux: bool = True) -> SinkOutput:
         noise = self.estimate(x)
-        cleaned = x - noise
-        decorrelation = pearson(noise.flatten(1), cleaned.flatten(1)) if return_aux else None
-        noise_power = self.pooler(self.tokens(noise))
-        signal_power = self.pooler(self.tokens(x))
+        tokens, noise_tokens = self.tokens(x), self.tokens(noise)
+        noise_power, signal_power = self.pooler(noise_tokens), self.pooler(tokens)
         ratio = (noise_power / (signal_power + POWER_EPS)).clamp(0, MAX_POWER_RATIO)
         gamma, beta = self.affine(ratio[:, None]).unsqueeze(1).chunk(2, -1)  # (M, 1, 4C) each
-        compensated = torch.addcmul(beta, gamma, self.tokens(cleaned))
-        return SinkOutput(self.norm(compensated).view_as(x), noise_power, decorrelation)
+        if not return_aux and not torch.is_grad_enabled():
+            output = normalise(tokens - noise_tokens, gamma, beta, self.norm.weight)
+            return SinkOutput(output.view_as(x), noise_power, None)
+        output, correlation = compensate(tokens, noise_tokens, gamma, beta, self.norm.weight)
+        return SinkOutput(output.view_as(x), noise_power, correlation if return_aux else None)
 
     def estimate(self, x: Tensor) -> Tensor:
         """The noise in ``x``: a bottleneck of two convolutions."""

@@ -16,14 +16,44 @@ NORM_EPS = 1e-6
 
 def rms_scale(x: Tensor) -> Tensor:
     """``1 / rms`` over the last axis, kept as an axis of length one."""
-    return torch.rsqrt(x.square().mean(-1, keepdim=True) + NORM_EPS)
+    return torch.rsqrt(torch.linalg.vector_norm(x, dim=-1, keepdim=True).square() / x.shape[-1] + NORM_EPS)
+
+
+def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    """``x / rms(x) * weight`` over the last axis; weight ``[D]``, or ``[count, 1, D]`` for ``x [count, rows, D]``."""
+    x = x.to(weight.dtype)  # under autocast x may be bfloat16: statistics stay in the weight's precision
+    if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+        return _RMSNorm.apply(x, weight)
+    return x * rms_scale(x) * weight
+
+
+class _RMSNorm(torch.autograd.Function):
+    """Saves the input and one number per row; the weight's gradient is a product instead of a full-size reduction."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        scale = rms_scale(x)
+        ctx.save_for_backward(x, weight, scale)
+        return (x * scale).mul_(weight)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+        x, weight, scale = ctx.saved_tensors
+        dim = x.shape[-1]
+        count = weight.numel() // dim
+        column = weight.reshape(count, dim, 1)
+        product = (grad * x).view(count, -1, dim)  # (count, rows, D)
+        weight_grad = torch.bmm(scale.view(count, 1, -1), product).view_as(weight)
+        along = torch.bmm(product, column).view_as(scale)  # (..., 1): sum of grad weight x
+        x_grad = (grad * weight).mul_(scale)
+        return x_grad.addcmul_(x, along * scale.pow(3), value=-1 / dim), weight_grad
 
 
 class RMSNorm(nn.Module):
     """Root-mean-square normalisation over the last axis with a learned scale.
 
-    >>> RMSNorm(4)(torch.full((1, 4), 3.0))
-    tensor([[1., 1., 1., 1.]], grad_fn=<MulBackward0>)
+    >>> RMSNorm(4)(torch.full((1, 4), 3.0)).detach()
+    tensor([[1., 1., 1., 1.]])
     """
 
     def __init__(self, dim: int) -> None:
@@ -31,7 +61,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * rms_scale(x) * self.weight
+        return rms_norm(x, self.weight)
 
 
 class PairedLinear(nn.Module):

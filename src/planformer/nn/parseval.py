@@ -20,7 +20,7 @@ from planformer.nn.focus import (
     column_variance,
     covariance_focus,
     focus_scores,
-    head_orthogonality,
+    head_orthogonalities,
     merge_heads,
     soft_abs_floor,
 )
@@ -30,7 +30,7 @@ from planformer.nn.paired import PairedLinear, RMSNorm
 Domain = Literal["time", "frequency"]
 Aux = dict[str, Tensor]
 VIEWS = ("time", "frequency")
-JSD_EPS = 1e-12
+RATIO_EPS = 1e-30
 NORM_EPS = 1e-8
 
 
@@ -40,10 +40,52 @@ def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
     >>> jensen_shannon(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
     tensor(1.)
     """
-    middle = torch.log(((first + second) / 2).clamp_min(JSD_EPS))
-    divergence = first * (torch.log(first.clamp_min(JSD_EPS)) - middle)
-    divergence = divergence + second * (torch.log(second.clamp_min(JSD_EPS)) - middle)
-    return (divergence.sum(-1) / (2 * math.log(2))).clamp(0, 1)
+    return _divergence(first, second)[0]
+
+
+def _divergence(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The divergence, and the logarithms of both ratios to the mean distribution."""
+    double_mean = (first + second).clamp_min_(RATIO_EPS)
+    first_log = (first / double_mean).mul_(2).clamp_min_(RATIO_EPS).log_()
+    second_log = (second / double_mean).mul_(2).clamp_min_(RATIO_EPS).log_()
+    divergence = (first * first_log).sum(-1) + (second * second_log).sum(-1)
+    return (divergence / (2 * math.log(2))).clamp_(0, 1), first_log, second_log
+
+
+def consistency(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of both directions ``[2, B, H, N, N]`` -> weights ``softmax(S)`` and the divergence ``[2, B, H, N]`` of each
+    query's row from the other direction's, ``softmax(S'^T)``.
+    """
+    if torch.is_grad_enabled() and scores.requires_grad:
+        return _Consistency.apply(scores)
+    attention, opposite = torch.softmax(scores, -1), torch.softmax(_opposite(scores), -1)
+    return attention, _divergence(attention, opposite)[0]
+
+
+def _opposite(scores: Tensor) -> Tensor:
+    """The other direction's scores, transposed before the softmax so that both share one event space."""
+    return scores.flip(0).transpose(-1, -2)
+
+
+class _Consistency(torch.autograd.Function):
+    """The derivative of the divergence by a distribution is half its log-ratio; the constants cancel in the softmax."""
+
+    @staticmethod
+    def forward(ctx, scores: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+        attention = torch.softmax(scores, -1)
+        opposite = torch.softmax(_opposite(scores).contiguous(), -1)
+        divergence, attention_log, opposite_log = _divergence(attention, opposite)
+        ctx.save_for_backward(attention, opposite, attention_log, opposite_log)
+        return attention, divergence
+
+    @staticmethod
+    def backward(ctx, attention_grad: Tensor, divergence_grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        attention, opposite, attention_log, opposite_log = ctx.saved_tensors
+        half = (divergence_grad / (2 * math.log(2)))[..., None]
+        inner = torch.addcmul(attention_grad, attention_log, half)
+        grad = torch._softmax_backward_data(inner, attention, -1, attention.dtype)
+        other = torch._softmax_backward_data(opposite_log * half, opposite, -1, opposite.dtype)
+        return grad.add_(_opposite(other))
 
 
 def cosine_squared(first: Tensor, second: Tensor) -> Tensor:
@@ -105,7 +147,8 @@ class ParsevalFocus(nn.Module):
         output, attention = covariance_focus(queries, keys, values, factor, weights=return_aux)
         aux = {}
         if attention is not None:
-            aux = {f"orthogonality/self_{view}": head_orthogonality(attention[i]) for i, view in enumerate(VIEWS)}
+            orthogonality = head_orthogonalities(attention)
+            aux = {f"orthogonality/self_{view}": orthogonality[i] for i, view in enumerate(VIEWS)}
         return merge_heads(output), aux
 
     def cross_focus(self, queries: Tensor, keys: Tensor, values: Tensor, return_aux: bool) -> tuple[Tensor, Aux]:
@@ -113,15 +156,13 @@ class ParsevalFocus(nn.Module):
         factor = self.cross_network(column_variance(queries, keys))
         scale = 1 / (math.sqrt(queries.shape[-1]) * factor)
         scores = focus_scores(queries, keys, factor, length=1)  # (2, B, H, N, N)
-        attention = torch.softmax(scores, -1)
-        transposed = torch.softmax(scores.flip(0).transpose(-1, -2), -1)
-        divergence = jensen_shannon(attention, transposed)  # (2, B, H, N)
+        attention, divergence = consistency(scores)  # (2, B, H, N, N), (2, B, H, N)
         # (gate S) V = gate scale Q (K^T V): the gate and the scale act on rows, so the N x N product is not needed.
         output = (queries * scale) @ (keys.transpose(-1, -2) @ values) * (1 - divergence)[..., None]
         if not return_aux:
             return merge_heads(output), {}
         aux = {f"parseval_jsd/{view}": divergence[i].mean() for i, view in enumerate(VIEWS)}
-        aux["orthogonality/cross"] = head_orthogonality(attention[0]) + head_orthogonality(attention[1])
+        aux["orthogonality/cross"] = head_orthogonalities(attention).sum()
         return merge_heads(output), aux
 
 
