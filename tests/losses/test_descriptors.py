@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from planformer.data.diversify import diversify
 from planformer.losses.descriptors import DescriptorLoss, Descriptors, descriptor_sizes
 
 N = 5120
@@ -66,35 +67,46 @@ def test_silence_and_constants_are_finite(x: torch.Tensor) -> None:
     assert all(torch.isfinite(value).all() for value in Descriptors()(x).values())
 
 
+def varied(batch: int) -> dict[str, torch.Tensor]:
+    """Descriptors of signals that differ in level, band and burst length."""
+    x = diversify(noise(batch), torch.Generator().manual_seed(1))
+    return Descriptors()(x)
+
+
 def test_loss_is_one_for_the_mean_and_falls_with_information() -> None:
-    torch.manual_seed(0)
-    x = noise(256) * torch.linspace(0.2, 2, 256)[:, None]
-    groups = Descriptors()(x)
-    loss = DescriptorLoss(sum(descriptor_sizes().values()), descriptor_sizes(), calibration=1)
+    groups = varied(600)
+    loss = DescriptorLoss(32, descriptor_sizes(), components=32)
+    loss.calibrate(groups)
     torch.nn.init.zeros_(loss.head.weight)
     torch.nn.init.zeros_(loss.head.bias)
-    target = torch.cat(list(groups.values()), 1)
-    mean_value, terms = loss(torch.zeros_like(target), groups)
-    assert float(mean_value.detach()) == pytest.approx(1.0, abs=0.1)
-    assert set(terms) == {f"descriptors/{name}" for name in descriptor_sizes()}
-    standardised = (target - target.mean(0)) / target.std(0).clamp_min(1e-3)
+    mean_value, terms = loss(torch.zeros(600, 32), groups)
+    assert float(mean_value.detach()) == pytest.approx(1.0, abs=0.01)
+    assert sorted(terms) == [f"descriptors/quarter_{i}" for i in (1, 2, 3, 4)]
     torch.nn.init.eye_(loss.head.weight)
-    informed, _ = loss(standardised, groups)
-    assert float(informed.detach()) < 0.1
+    components = loss._standardise(loss._joined(groups)) @ loss.basis.T
+    informed, _ = loss(components, groups)
+    assert float(informed.detach()) < 1e-6
 
 
-def test_statistics_are_fixed_after_calibration_and_in_evaluation() -> None:
-    loss = DescriptorLoss(4, descriptor_sizes(), calibration=2)
+def test_components_are_white_on_the_calibration_signals() -> None:
+    groups = varied(600)
+    loss = DescriptorLoss(4, descriptor_sizes(), components=48)
+    loss.calibrate(groups)
+    components = loss._standardise(loss._joined(groups)) @ loss.basis.T
+    covariance = components.T @ components / len(components)
+    assert torch.allclose(covariance, torch.eye(48), atol=1e-2)
+
+
+def test_uncalibrated_or_too_few_signals_is_an_error() -> None:
+    loss = DescriptorLoss(4, descriptor_sizes(), components=64)
     groups = Descriptors()(noise(8))
-    for _ in range(3):
+    with pytest.raises(RuntimeError, match="calibrate"):
         loss(torch.zeros(8, 4), groups)
-    assert int(loss.count) == 2
-    before = loss.mean.clone()
-    loss.eval()(torch.zeros(8, 4), {k: v + 1 for k, v in groups.items()})
-    assert torch.equal(before, loss.mean)
+    with pytest.raises(ValueError, match="8 signals"):
+        loss.calibrate(groups)
 
 
 def test_wrong_groups_are_an_error() -> None:
     loss = DescriptorLoss(4, descriptor_sizes())
     with pytest.raises(ValueError, match="descriptor groups"):
-        loss(torch.zeros(1, 4), {"spectrum": torch.zeros(1, 128)})
+        loss.calibrate({"spectrum": torch.zeros(1, 128)})

@@ -156,45 +156,67 @@ class Descriptors(nn.Module):
 
 
 class DescriptorLoss(nn.Module):
-    """Squared error of descriptors read linearly from the embedding, each group weighted alike.
+    """Squared error of the whitened principal components of the descriptors, read linearly from the embedding.
 
-    Targets are standardised by statistics gathered over the first ``calibration`` calls and fixed from then on, so
-    that the loss means the same throughout a run: 1 is what predicting the mean gives, 0 is perfect.
+    Neighbouring descriptors say nearly the same, so an error over the descriptors themselves is met by a handful of
+    directions and the embedding's rank falls with it; whitened components ask for ``components`` directions alike.
+    :meth:`calibrate` fixes the statistics once, on descriptors of training signals, so that the loss means the same
+    throughout a run: 1 is what predicting the mean gives, 0 is perfect.
     """
 
-    count: Tensor
     mean: Tensor
-    square: Tensor
+    deviation: Tensor
+    basis: Tensor
+    calibrated: Tensor
 
-    def __init__(self, embedding_dim: int, groups: Mapping[str, int], calibration: int = 50) -> None:
+    def __init__(self, embedding_dim: int, groups: Mapping[str, int], components: int = 128) -> None:
         super().__init__()
-        self.calibration = calibration
         self.groups = dict(groups)
         total = sum(self.groups.values())
-        self.head = nn.Linear(embedding_dim, total)
+        if not 1 <= components <= total:
+            raise ValueError(f"{components} components of {total} descriptors: choose 1 to {total}")
+        self.components = components
+        self.head = nn.Linear(embedding_dim, components)
         self.register_buffer("mean", torch.zeros(total))
-        self.register_buffer("square", torch.ones(total))
-        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("deviation", torch.ones(total))
+        self.register_buffer("basis", torch.zeros(components, total))
+        self.register_buffer("calibrated", torch.zeros((), dtype=torch.bool))
 
     @torch.no_grad()
-    def _standardise(self, target: Tensor) -> Tensor:
-        if self.training and int(self.count) < self.calibration:
-            rate = 1.0 / (float(self.count) + 1.0)
-            self.mean.lerp_(target.mean(0), rate)
-            self.square.lerp_(target.square().mean(0), rate)
-            self.count += 1
-        deviation = (self.square - self.mean.square()).clamp_min(1e-6).sqrt()
-        return ((target - self.mean) / deviation).clamp(-5, 5)
+    def calibrate(self, descriptors: Mapping[str, Tensor]) -> None:
+        """Fix mean, deviation and whitened components on many signals' descriptors (twice ``components`` or more)."""
+        values = self._joined(descriptors).double()
+        if len(values) <= self.components:
+            raise ValueError(f"{len(values)} signals can't show {self.components} components")
+        self.mean.copy_(values.mean(0))
+        self.deviation.copy_(values.std(0).clamp_min(1e-3))
+        standard = self._standardise(values.float()).double()
+        power, directions = torch.linalg.eigh(standard.T @ standard / len(values))  # ascending
+        power, directions = power.flip(0)[: self.components], directions.flip(1)[:, : self.components]
+        signs = torch.sign(directions.sum(0))  # an eigenvector's sign is arbitrary: choose one
+        self.basis.copy_((directions * signs / power.clamp_min(1e-10).sqrt()).T)
+        self.calibrated.fill_(True)
 
     def forward(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean error over the groups, and each group's own as ``descriptors/<group>``."""
+        """Mean error over the components, and that of each quarter of them, the strongest first."""
+        if not bool(self.calibrated):
+            raise RuntimeError("call calibrate() with descriptors of training signals first")
+        with torch.no_grad():
+            target = self._standardise(self._joined(descriptors)) @ self.basis.T
+        error = (self.head(embedding) - target).square().mean(0)
+        quarters = error.detach().tensor_split(4)
+        return error.mean(), {f"descriptors/quarter_{i}": part.mean() for i, part in enumerate(quarters, 1)}
+
+    def _joined(self, descriptors: Mapping[str, Tensor]) -> Tensor:
         if set(descriptors) != set(self.groups):
             raise ValueError(f"descriptor groups {sorted(descriptors)} are not the configured {sorted(self.groups)}")
-        target = self._standardise(torch.cat([descriptors[name] for name in self.groups], dim=1))
-        error = (self.head(embedding) - target).square().mean(0)
-        terms = dict(zip(self.groups, (part.mean() for part in error.split(list(self.groups.values()))), strict=True))
-        loss = torch.stack(list(terms.values())).mean()
-        return loss, {f"descriptors/{name}": value.detach() for name, value in terms.items()}
+        return torch.cat([descriptors[name] for name in self.groups], dim=1)
+
+    def _standardise(self, values: Tensor) -> Tensor:
+        """Deviations from the mean, clipped at five, each group with the same total power."""
+        sizes = torch.tensor(list(self.groups.values()), device=values.device)
+        share = (1.0 / sizes.float().sqrt()).repeat_interleave(sizes)
+        return ((values - self.mean) / self.deviation).clamp(-5, 5) * share
 
 
 def descriptor_sizes(length: int = 5120) -> dict[str, int]:
