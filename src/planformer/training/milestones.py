@@ -112,8 +112,9 @@ class Milestones:
         for ema, name in self._variants():
             embed = embed_function(self.trainee.chosen_encoder(ema=ema), self.processes)
             values = compass(embed, data, self.recipe.probe.compass_size)
-            result.records.append(("compass", {"weights": name, **values}))
-            result.summary += f"{'; ' if result.summary else ''}compass {name} {values.get('mean', 0.0):.2f}"
+            percent = {task: 100 * value for task, value in values.items()}
+            result.records.append(("compass", {"weights": name, **percent}))
+            result.summary += f"{'; ' if result.summary else ''}compass {name} {percent.get('mean', 0.0):.1f} %"
 
     # Files ------------------------------------------------------------
 
