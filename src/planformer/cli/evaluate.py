@@ -153,15 +153,19 @@ def run_and_report(plan: Plan) -> None:
 
 
 def _sections(judged: Any, plan: Plan, reporter: Any) -> list[Any]:
-    if not plan.symmetry:
-        return []
     from planformer.evaluation.models import random_encoders
+    from planformer.evaluation.reconstruction import reconstruction_section
     from planformer.evaluation.symmetry import symmetry_section
 
-    reporter.start("symmetry report", 1)
-    models = {judged.name: judged.model}
-    models |= {encoder.name: encoder.model for encoder in random_encoders(judged, 2)[:1]}
-    return [symmetry_section(models)]
+    reporter.start("reconstructions", 1)
+    strips = reconstruction_section(judged.model.encoder, judged.folder, plan.tasks)
+    sections = [strips] if strips is not None else []
+    if plan.symmetry:
+        reporter.start("symmetry report", 1)
+        models = {judged.name: judged.model}
+        models |= {encoder.name: encoder.model for encoder in random_encoders(judged, 2)[:1]}
+        sections.append(symmetry_section(models))
+    return sections
 
 
 def _list(data: Path) -> None:

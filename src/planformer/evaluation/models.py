@@ -21,6 +21,7 @@ class JudgedModel:
     name: str  # "planformer", or "random:SEED"
     weights: str
     trained: bool
+    folder: Path | None = None  # where trained weights lie
 
     def readouts(self, *, tokens: bool = True) -> list[EncoderFeatures]:
         """The paper's latent, and beside it token mean and deviation of both domains."""
@@ -47,8 +48,11 @@ def load_model(source: str | Path | None, *, fall_back: bool = False) -> JudgedM
         seed = kind.partition(":")[2]
         text = f"RANDOM: an untrained encoder (seed {seed}), no training took place"
         return JudgedModel(model, f"random:{seed}", text, trained=False)
+    from planformer.models.pretrained import resolve
+
     where = "shipped with the package" if source is None else str(source)
-    return JudgedModel(model, "planformer", f"trained, {where}, fingerprint {model.fingerprint[:12]}", trained=True)
+    text = f"trained, {where}, fingerprint {model.fingerprint[:12]}"
+    return JudgedModel(model, "planformer", text, trained=True, folder=Path(resolve(source)))
 
 
 def random_encoders(judged: JudgedModel, seeds: int = 3) -> list[EncoderFeatures]:

@@ -1,0 +1,56 @@
+"""Naming of weights, and reconstruction strips that appear only where there is a decoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planformer import PlanFormer, PlanFormerConfig
+from planformer.errors import WeightsError
+from planformer.evaluation.demo import digits, sounds
+from planformer.evaluation.models import load_model, random_encoders
+from planformer.evaluation.reconstruction import reconstruction_section, snr_db
+from planformer.models.restoration import Restorer
+
+NARROW = PlanFormerConfig(channels=(4, 8, 16), dim=32)
+
+
+def test_random_weights_are_called_random() -> None:
+    judged = load_model("random:2")
+    assert judged.name == "random:2" and not judged.trained and "RANDOM" in judged.weights and judged.folder is None
+    assert [encoder.name for encoder in random_encoders(judged, 3)] == ["random:0", "random:1"]
+
+
+def test_a_weights_folder_is_called_trained_and_has_its_own_random_controls(tmp_path: Path) -> None:
+    PlanFormer(PlanFormer.random(5, NARROW).encoder).save_pretrained(tmp_path / "weights")
+    judged = load_model(tmp_path / "weights")
+    assert judged.trained and judged.name == "planformer" and str(tmp_path) in judged.weights
+    controls = random_encoders(judged, 3)
+    assert len(controls) == 3 and all(c.model.config == judged.model.config for c in controls)
+    assert len({c.identity for c in controls} | {judged.readouts()[0].identity}) == 4
+
+
+def test_missing_folder_is_an_error_and_never_falls_back(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError):
+        load_model(tmp_path / "nothing", fall_back=True)
+
+
+def test_strips_need_a_decoder(tmp_path: Path) -> None:
+    model = PlanFormer(PlanFormer.random(0, NARROW).encoder)
+    model.save_pretrained(tmp_path)
+    tasks = [digits(10), sounds(10)]
+    assert reconstruction_section(model.encoder, None, tasks) is None
+    assert reconstruction_section(model.encoder, tmp_path, tasks) is None
+    Restorer.random(0, NARROW).save(tmp_path)
+    section = reconstruction_section(model.encoder, tmp_path, tasks)
+    assert section is not None and [name for name, _ in section.pictures] == [
+        "reconstructions, digits", "reconstructions, sounds",
+    ]  # fmt: skip
+    assert all(png.startswith(b"\x89PNG") for _, png in section.pictures)
+
+
+def test_snr() -> None:
+    x = np.random.default_rng(0).standard_normal(1000)
+    assert snr_db(x, x + 0.1 * np.sqrt(np.mean(x**2))) == pytest.approx(20.0, abs=0.1)
