@@ -6,8 +6,26 @@ A complex sequence of n samples is a real one of length 2n, ``[I0 Q0 I1 Q1 ...]`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
+
+from planformer import dft
+
+_in_real_arithmetic = False
+
+
+@contextmanager
+def real_arithmetic() -> Iterator[None]:
+    """Inside, transforms are products with small real matrices (:mod:`planformer.dft`), for other runtimes."""
+    global _in_real_arithmetic
+    before, _in_real_arithmetic = _in_real_arithmetic, True
+    try:
+        yield
+    finally:
+        _in_real_arithmetic = before
 
 
 def interleave(x: Tensor) -> Tensor:
@@ -32,11 +50,15 @@ def deinterleave(x: Tensor) -> Tensor:
 
 def fft(x: Tensor) -> Tensor:
     """Orthonormal FFT along the last axis of an interleaved tensor: energy is conserved."""
+    if _in_real_arithmetic:
+        return dft.dft(x)
     return interleave(torch.fft.fft(deinterleave(x), norm="ortho"))
 
 
 def ifft(x: Tensor) -> Tensor:
     """Inverse of :func:`fft`."""
+    if _in_real_arithmetic:
+        return dft.dft(x, inverse=True)
     return interleave(torch.fft.ifft(deinterleave(x), norm="ortho"))
 
 
@@ -57,6 +79,8 @@ def tokens_to_channels(tokens: Tensor) -> Tensor:
 
 def token_fft(tokens: Tensor, *, inverse: bool = False) -> Tensor:
     """Orthonormal (I)FFT along the token axis of ``[..., n, 2C]``, each IQ pair of the width being one channel."""
+    if _in_real_arithmetic:
+        return dft.token_dft(tokens, inverse=inverse)
     x = torch.view_as_complex(tokens.unflatten(-1, (-1, 2)).contiguous())  # (..., n, C)
     transform = torch.fft.ifft if inverse else torch.fft.fft
     return interleave(transform(x, dim=-2, norm="ortho"))
