@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from planformer.errors import InputError, WeightsError
@@ -65,9 +66,10 @@ def save_checkpoint(
         if final.exists():
             shutil.rmtree(final)
         temporary.replace(final)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         # torch's writer reports a short write as a RuntimeError without an errno.
-        reason = "the disk is full" if getattr(error, "errno", None) == errno.ENOSPC else str(error)
+        full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)
+        reason = "the disk is full" if full else str(error).splitlines()[0]
         raise InputError(f"{folder}: can't write a checkpoint ({reason}); the previous one is kept") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

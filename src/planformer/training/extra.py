@@ -32,7 +32,12 @@ class ExtraTerms(nn.Module):
         self.start: Encoder | None = None
         if self.config.descriptors_weight > 0:
             self.descriptors = Descriptors(segment)
-            self.descriptor_loss = DescriptorLoss(width, descriptor_sizes(segment), self.config.descriptors_components)
+            self.descriptor_loss = DescriptorLoss(
+                width,
+                descriptor_sizes(segment),
+                self.config.descriptors_components,
+                emphasis=self.config.descriptors_emphasis,
+            )
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
             self.start_head = nn.Linear(width, width)
@@ -40,17 +45,25 @@ class ExtraTerms(nn.Module):
             nn.init.zeros_(self.start_head.bias)
 
     @torch.no_grad()
-    def calibrate(self, batches: Iterator[TrainingBatch]) -> None:
-        """Fix the descriptors' components on batches as training sees them; every process must see the same ones."""
+    def calibrate(self, batches: Iterator[TrainingBatch], encoder: Encoder) -> None:
+        """Fix the descriptors' components, and start their linear map, on batches as training sees them.
+
+        Every process must see the same batches.
+        """
         if self.descriptors is None:
             return
-        parts, count = [], 0
+        seen, parts, count = [], [], 0
         for batch in batches:
-            parts.append(self.descriptors(deinterleave(torch.cat((batch.clean, batch.target)))))
-            count += 2 * len(batch.clean)
+            signals = torch.cat((batch.clean, batch.target))
+            seen.append(signals)
+            parts.append(self.descriptors(deinterleave(signals)))
+            count += len(signals)
             if count >= self.config.descriptors_calibration:
                 break
         self.descriptor_loss.calibrate({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
+        enough = 1 + len(seen) // 2  # the map follows the encoder anyway
+        for signals, part in zip(seen[:enough], parts[:enough], strict=True):
+            self.descriptor_loss.observe(encoder(signals, return_aux=False).embedding, part)
 
     def forward(
         self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch

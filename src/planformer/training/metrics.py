@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +20,7 @@ class MetricsLog:
 
     def __init__(self, path: Path, *, tensorboard: Path | None = None) -> None:
         self.path = path
+        self.lost = 0  # records since the last one that reached the disk
         self._file: TextIO | None = None
         self._board: Any = _tensorboard(tensorboard) if tensorboard is not None else None
 
@@ -31,15 +33,27 @@ class MetricsLog:
         replace_file(self.path, lambda path: _write_text(path, text))
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        if self._file is None:
-            self._file = self.path.open("a", encoding="utf-8")
         record = {"kind": kind, "step": step, **{k: _plain(v) for k, v in values.items()}}
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        self._append(json.dumps(record) + "\n")
         if self._board is not None:
             for key, value in record.items():
                 if isinstance(value, float) and math.isfinite(value):
                     self._board.add_scalar(f"{kind}/{key}", value, step)
+
+    def _append(self, line: str) -> None:
+        """A full disk costs records, never the run; the first line after it starts anew."""
+        try:
+            if self._file is None:
+                self._file = self.path.open("a", encoding="utf-8")
+            self._file.write(("\n" if self.lost else "") + line)
+            self._file.flush()
+            self.lost = 0
+        except OSError:
+            self.lost += 1
+            with suppress(OSError):
+                if self._file is not None:
+                    self._file.close()
+            self._file = None
 
     def close(self) -> None:
         if self._file is not None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 
 from planformer.errors import InputError
 from planformer.iq import interleave
@@ -36,6 +37,7 @@ class MilestoneResult:
     records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     summary: str = ""
     score: ProbeScore | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 class Milestones:
@@ -75,7 +77,8 @@ class Milestones:
                 self._pictures(step, number)
                 if self.recipe.checkpoint.keep_milestone_weights and step:
                     for ema, name in self._variants():
-                        self.save_weights(self.folder.path / "milestones" / f"step-{step:08d}-{name}", step, ema=ema)
+                        folder = self.folder.path / "milestones" / f"step-{step:08d}-{name}"
+                        self._save_or_note(folder, step, ema, result)
         return result
 
     # Probes ------------------------------------------------------------
@@ -97,7 +100,7 @@ class Milestones:
             if score.accuracy > self.best.get("accuracy", -1.0):
                 self.best = {"accuracy": score.accuracy, "step": step, "weights": name}
                 if self.processes.is_main:
-                    self.save_weights(self.folder.best, step, ema=ema)
+                    self._save_or_note(self.folder.best, step, ema, result)
             every = self.recipe.probe.tsne_every_milestones
             if self.processes.is_main and every and number % every == 0 and not ema:
                 self._tsne(embeddings, step)
@@ -118,6 +121,13 @@ class Milestones:
 
     # Files ------------------------------------------------------------
 
+    def _save_or_note(self, folder: Path, step: int, ema: bool, result: MilestoneResult) -> None:
+        """Weights that can't be written now are a warning: the run itself can go on."""
+        try:
+            self.save_weights(folder, step, ema=ema)
+        except InputError as error:
+            result.warnings.append(str(error))
+
     def save_weights(self, folder: Path, step: int, *, ema: bool) -> None:
         """The networks as a weights folder; an older one is replaced only when the new one is complete."""
         fresh, old = folder.with_name(f".{folder.name}-new"), folder.with_name(f".{folder.name}-old")
@@ -128,8 +138,8 @@ class Milestones:
             if folder.exists():
                 folder.rename(old)
             fresh.rename(folder)
-        except OSError as error:
-            raise InputError(f"{folder}: can't write weights ({error.strerror})") from error
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{folder}: can't write weights ({error})") from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)

@@ -95,6 +95,7 @@ class ExtraConfig(Section):
     descriptors_weight: float = Field(default=0.0, ge=0, description="physical descriptors read linearly")
     descriptors_branch: Literal["clean", "augmented", "both"] = "both"
     descriptors_components: int = Field(default=128, ge=1, description="whitened principal components to be read")
+    descriptors_emphasis: float = Field(default=0.5, ge=0, le=1, description="power of a component's variance")
     descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")

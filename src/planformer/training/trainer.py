@@ -156,7 +156,8 @@ class Trainer:
     def _calibrate(self) -> None:
         """Statistics of the extra terms, from the first process's batches on every process."""
         stream = BatchStream(self.stream.data, self.recipe)
-        self.trainee.extra.calibrate(stream.batch(step).to(self.processes.device) for step in itertools.count())
+        batches = (stream.batch(step).to(self.processes.device) for step in itertools.count())
+        self.trainee.extra.calibrate(batches, self.trainee.encoder)
 
     def _steps(self, stop: int) -> None:
         saved = time.monotonic()
@@ -173,6 +174,7 @@ class Trainer:
                 return
             if self._save_is_due(saved):
                 self._save_or_warn()
+                self.clock.pause()
                 saved = time.monotonic()
 
     def _train(self, batch: TrainingBatch) -> dict[str, float]:
@@ -235,6 +237,9 @@ class Trainer:
         if results.summary:
             self.display.probe = results.summary
             self.display.note(f"step {self.step}: {results.summary}")
+        for warning in results.warnings:
+            self.display.note(f"warning: {warning}")
+        self.clock.pause()
         if results.score is not None:
             self.watch.collapsed(self.step, results.score)
 
