@@ -30,3 +30,14 @@ def test_the_first_frame_alone(tmp_path):
     whole, first = read(path), read(path, first_frame=True)
     assert first.provenance["frames"] == 1
     assert np.array_equal(first.samples, whole.samples[:, :5120])
+
+
+def test_large_frames_are_shrunk_first(tmp_path, monkeypatch):
+    from planformer.signals.readers import video
+
+    path = write_video(tmp_path / "a.mkv", "ffv1", "gray", size=(64, 48))
+    whole = prepare(read(path))
+    monkeypatch.setattr(video, "FRAME_PIXELS", 768)
+    small = prepare(read(path))
+    assert small.shape == whole.shape
+    assert np.abs(np.vdot(small, whole)) / np.vdot(whole, whole).real > 0.5  # still the same picture

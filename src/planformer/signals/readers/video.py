@@ -16,6 +16,9 @@ from planformer.signals.signal import FRAME_LENGTH, planes
 from planformer.signals.snake import unwrap
 from planformer.signals.source import Source
 
+FRAME_PIXELS = 1 << 18
+"""Larger frames are shrunk to this many pixels first: each becomes 5,120 points, and there may be thousands."""
+
 
 def open_file(request: Request) -> Source:
     try:
@@ -79,6 +82,13 @@ def _check_gif_end(request: Request) -> None:
             raise InputError(f"{request.name}: truncated: the GIF has no end mark; copy it again")
 
 
+def _frame_size(width: int, height: int) -> tuple[int, int]:
+    if width * height <= FRAME_PIXELS:
+        return width, height
+    factor = (FRAME_PIXELS / (width * height)) ** 0.5
+    return max(2, int(width * factor)), max(2, int(height * factor))
+
+
 def _analytic_frame(path: npt.NDArray[Any]) -> npt.NDArray[np.complex64]:
     frame = analytic_resample(path, FRAME_LENGTH)
     blank = path.min(axis=1) == path.max(axis=1)
@@ -100,6 +110,8 @@ def _frames(request: Request, grey: bool) -> Iterator[npt.NDArray[Any]]:
                 raise InputError(
                     f"{request.name}: the frames change their size from {size} to {frame.width}x{frame.height}"
                 )
-            yield frame.to_ndarray(format="gray" if grey else "rgb24")
+            width, height = _frame_size(*size)
+            plain = frame.reformat(width, height, format="gray" if grey else "rgb24", interpolation="AREA")
+            yield plain.to_ndarray()
             if request.first_frame:
                 return
