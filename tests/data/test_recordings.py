@@ -109,6 +109,8 @@ def change(path: Path, key: str, value: Any) -> None:
         ("planformer:day", None, "no label planformer:day"),
         ("core:sample_rate", 5e6, "sample rate 5000000.0.*7690000"),
         ("core:sample_rate", "fast", "sample rate 'fast'"),
+        ("core:sample_rate", float("nan"), "sample rate nan"),
+        ("core:num_channels", 2, "2 channels"),
         ("core:datatype", "cf32_le", "datatype 'cf32_le'"),
     ],
 )
@@ -145,7 +147,7 @@ def test_missing_data_and_garbage_metadata(tmp_path: Path) -> None:
     path.with_suffix(".sigmf-data").unlink()
     with pytest.raises(InputError, match=r"bad.sigmf-data is missing"):
         open_recording(path)
-    for text in ("{", "[]", '{"global": 3}', "\x00\xff"):
+    for text in ("{", "[]", '{"global": 3}', "\x00\xff", "[" * 200_000):
         path.write_text(text)
         with pytest.raises(InputError, match=r"bad.sigmf-meta"):
             open_recording(path)

@@ -125,7 +125,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: missing; every data file has its metadata beside it")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not readable as JSON ({error})") from error
     if not isinstance(document, dict):
         raise InputError(f"{path}: not an object with 'global' metadata")

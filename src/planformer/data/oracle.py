@@ -58,7 +58,7 @@ def _describe(data: Path, serial: str, feet: int, run: int) -> RealRecording:
     if not isinstance(header, dict):
         raise InputError(f"{meta}: no 'global' metadata, neither at the top nor in '_metadata'")
     rate = header.get("core:sample_rate", RATE)
-    if not isinstance(rate, int | float) or abs(rate - RATE) > 0.01 * RATE:
+    if not isinstance(rate, int | float) or not abs(rate - RATE) <= 0.01 * RATE:
         raise InputError(f"{meta}: sample rate {rate!r}; ORACLE was recorded at 5 MHz")
     datatype, decision = decide_datatype(data, header.get("core:datatype"))
     labels = {

@@ -65,7 +65,7 @@ def _describe(data: Path, protocol: str, day: int, station: str, session: int) -
     if not isinstance(header, dict):
         raise InputError(f"{meta}: no 'global' metadata")
     rate = header.get("core:sample_rate", RATES[protocol])
-    if not isinstance(rate, int | float) or abs(rate - RATES[protocol]) > 0.01 * RATES[protocol]:
+    if not isinstance(rate, int | float) or not abs(rate - RATES[protocol]) <= 0.01 * RATES[protocol]:
         raise InputError(f"{meta}: sample rate {rate!r}; {protocol} was recorded at {RATES[protocol] / 1e6} MHz")
     named = _transmitter(document.get("annotations"))
     if named is not None and station not in named.lower():

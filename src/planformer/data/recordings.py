@@ -53,8 +53,10 @@ def open_recording(path: Path) -> RecordingFile:
     datatype, rate = header.get("core:datatype"), header.get("core:sample_rate")
     if datatype != "ci16_le":
         raise InputError(f"{path}: datatype {datatype!r}; training reads ci16_le (see docs/data.md: prepare)")
-    if not isinstance(rate, int | float) or abs(rate - TARGET_RATE) > 1:
+    if not isinstance(rate, int | float) or not abs(rate - TARGET_RATE) <= 1:
         raise InputError(f"{path}: sample rate {rate!r}, training reads {TARGET_RATE:.0f} Hz; resample it first")
+    if header.get("core:num_channels", 1) != 1:
+        raise InputError(f"{path}: {header['core:num_channels']} channels; write each channel as its own recording")
     missing = [key for key in LABEL_KEYS if read_label(header, key) is None]
     if missing:
         raise InputError(f"{path}: no label planformer:{missing[0]} in its global metadata; add it (see docs/data.md)")
@@ -72,7 +74,7 @@ def open_recording(path: Path) -> RecordingFile:
 def _read_header(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not readable as SigMF metadata ({error})") from error
     header = document.get("global") if isinstance(document, dict) else None
     if not isinstance(header, dict):
