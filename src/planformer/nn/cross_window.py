@@ -167,7 +167,7 @@ class CrossWindowFocus(nn.Module):
 
 
 def shorten_and_pool(tokens: Tensor, stride: int, factor: int, domain: Domain) -> tuple[Tensor, Tensor]:
-    """Both readings of a stage's features ``[B, W, n, D]``: shortened by ``stride`` for the focus, averaged by ``factor``."""
+    """Both readings of features ``[B, W, n, D]``: shortened by ``stride`` for the focus, averaged by ``factor``."""
     if torch.is_grad_enabled() and tokens.requires_grad:
         return _ShortenAndPool.apply(tokens, stride, factor, domain)
     return _shorten_and_pool(tokens, stride, factor, domain)

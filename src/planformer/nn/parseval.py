@@ -53,7 +53,7 @@ def _divergence(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def consistency(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of both directions ``[2, B, H, N, N]`` -> weights ``softmax(S)`` and the divergence ``[2, B, H, N]`` of each
+    """Scores of both directions ``[2, B, H, N, N]`` -> weights ``softmax(S)``, divergence ``[2, B, H, N]`` of each
     query's row from the other direction's, ``softmax(S'^T)``.
     """
     if torch.is_grad_enabled() and scores.requires_grad:

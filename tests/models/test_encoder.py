@@ -1,0 +1,189 @@
+import pytest
+import torch
+from pydantic import ValidationError
+
+import reference.encoder as plain
+from planformer.config import PlanFormerConfig
+from planformer.models.encoder import Encoder
+
+SMALL = {"window": 256, "channels": (4, 8, 16), "dim": 32, "num_heads": 4, "num_windows": 3}
+CHOICES = [
+    {},
+    {"pooling": "frequency"},
+    {"cross_window_position": "after_pooling", "cross_window_strides": (16, 4, 4)},
+    {"centring": "tokens"},
+    {"start": "torch"},
+]
+
+
+def build(seed=0, **choices):
+    torch.manual_seed(seed)
+    encoder = Encoder(PlanFormerConfig(**(SMALL | choices)))
+    with torch.no_grad():  # away from the start values, so that every bias and gain matters
+        for parameter in encoder.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.05 * torch.randn_like(parameter))
+        for tokenizer in (encoder.time_tokenizer, encoder.frequency_tokenizer):
+            for stage in tokenizer.stages:  # so narrow, the one hidden ReLU of the attention may start dead
+                stage.attention.squeeze.weight.abs_()
+    return encoder
+
+
+def segments(count=2):
+    return torch.randn(count, 1536)
+
+
+def total(output):
+    return output.embedding.square().sum() + sum(output.aux.values()) + output.noise_power.sum()
+
+
+def test_published_counts():
+    encoder = Encoder()
+    trainable = sum(p.numel() for p in encoder.parameters() if p.requires_grad)
+    fixed = sum(p.numel() for p in encoder.parameters() if not p.requires_grad)
+    assert (trainable, fixed) == (1_978_190, 12_288)
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_equals_the_plain_encoder(choices):
+    encoder, x, blindspot = build(**choices), segments(), torch.tensor([True, False])
+    output = encoder(x, blindspot=blindspot)
+    time, frequency, embedding, power, aux = plain.encoder(encoder, x, blindspot)
+    torch.testing.assert_close(output.time_tokens, time, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(output.frequency_tokens, frequency, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(output.embedding, embedding, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(output.noise_power, power, atol=1e-5, rtol=1e-4)
+    assert output.aux.keys() == aux.keys()
+    for key, value in output.aux.items():
+        torch.testing.assert_close(value, aux[key], atol=1e-4, rtol=1e-4, msg=key)
+    with torch.inference_mode():
+        silent = encoder(x, blindspot=blindspot, return_aux=False)
+    assert silent.aux == {}
+    torch.testing.assert_close(silent.embedding, embedding.detach(), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("choices", CHOICES[:3], ids=str)
+def test_gradients_equal_those_of_the_plain_encoder(choices):
+    encoder, x, blindspot = build(**choices), segments(), torch.tensor([False, True])
+    leaves = {n: p for n, p in encoder.named_parameters() if p.requires_grad}
+    ours = torch.autograd.grad(total(encoder(x, blindspot=blindspot)), leaves.values())
+    _, _, embedding, power, aux = plain.encoder(encoder, x, blindspot)
+    loss = embedding.square().sum() + sum(aux.values()) + power.sum()
+    for name, mine, other in zip(leaves, ours, torch.autograd.grad(loss, leaves.values()), strict=True):
+        torch.testing.assert_close(mine, other, atol=2e-4, rtol=2e-3, msg=name)
+
+
+@pytest.mark.parametrize("blindspot", [True, False])
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_every_parameter_receives_a_finite_gradient(choices, blindspot):
+    encoder = build(**choices)
+    total(encoder(segments(), blindspot=blindspot)).backward()
+    for name, parameter in encoder.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        # A softmax over the tokens does not see a constant in its logits: those biases have gradient zero.
+        if not name.endswith(("pooler.logit.bias", "pooling.logit.bias")):
+            assert parameter.grad.abs().sum() > 0, name
+
+
+def test_batch_size_and_order_do_not_matter():
+    encoder, x = build().eval(), segments(4)
+    with torch.no_grad():
+        together = encoder(x).embedding
+        reverse = encoder(x.flip(0)).embedding.flip(0)
+        alone = torch.cat([encoder(row[None]).embedding for row in x])
+    torch.testing.assert_close(together, reverse, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+def hard_inputs():
+    n = torch.arange(768.0)
+    tone = torch.view_as_real(torch.polar(torch.ones(768), 0.3 * n)).flatten()
+    noise = torch.randn(1536)
+    return {
+        "silent": torch.zeros(1536),
+        "constant": torch.ones(1536),
+        "tone": tone,
+        "clipped": (10 * noise).clamp(-1, 1),
+        "huge": 1e15 * noise,
+        "tiny": 1e-20 * noise,
+    }
+
+
+@pytest.mark.parametrize("kind", hard_inputs())
+@pytest.mark.parametrize("pooling", ["native", "frequency"])
+def test_no_nan_in_values_or_gradients(kind, pooling):
+    encoder = build(pooling=pooling)
+    output = encoder(hard_inputs()[kind][None])
+    total_loss = output.embedding.square().sum() + sum(output.aux.values())
+    total_loss.backward()
+    assert output.embedding.isfinite().all()
+    assert all(value.isfinite() for value in output.aux.values())
+    assert all(p.grad.isfinite().all() for p in encoder.parameters() if p.grad is not None)
+
+
+def test_one_segment_pools_to_the_plain_forward():
+    encoder, x = build(), segments(1)
+    with torch.no_grad():
+        output, tokens = encoder(x), encoder.tokenize(x)
+        pooled = encoder.pool_segments(tokens.time, tokens.frequency)
+        state = encoder.running_pool()
+        state.update(tokens.time, tokens.frequency)
+        running = state.finish()
+    for latents in (pooled, running):
+        torch.testing.assert_close(torch.cat(latents, -1), output.embedding[0], atol=1e-6, rtol=1e-5)
+
+
+def test_running_pool_equals_all_segments_at_once():
+    encoder, x = build(), segments(7)
+    with torch.no_grad():
+        tokens = encoder.tokenize(x)
+        expected = encoder.pool_segments(tokens.time, tokens.frequency)
+        state = encoder.running_pool()
+        for piece in torch.arange(7).split((3, 1, 3)):
+            state.update(tokens.time[piece], tokens.frequency[piece])
+    assert state.num_segments == 7
+    for ours, theirs in zip(state.finish(), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_an_empty_running_pool_says_so():
+    with pytest.raises(ValueError, match="update"):
+        build().running_pool().finish()
+
+
+def test_skips_are_the_features_at_4x_and_16x():
+    output = build()(segments(), return_skips=True)
+    for domain in (output.skips.time, output.skips.frequency):
+        assert [tuple(x.shape) for x in domain] == [(2, 3, 4, 128), (2, 3, 8, 32)]
+    assert build()(segments()).skips is None
+
+
+def test_auxiliary_groups():
+    groups = {key.split("/")[0] for key in build()(segments()).aux}
+    assert groups == {"orthogonality", "parseval_jsd", "focus_diversity", "focus_norm", "noise_decorrelation"}
+
+
+def test_sinks_start_neutral():
+    torch.manual_seed(0)
+    sink = Encoder(PlanFormerConfig(**SMALL)).time_tokenizer.stages[0].sink
+    gamma, beta = sink.affine(torch.rand(5, 1) * 2).chunk(2, -1)
+    torch.testing.assert_close(gamma, torch.ones_like(gamma), atol=0.05, rtol=0)
+    torch.testing.assert_close(beta, torch.zeros_like(beta), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"dim": 64}, {"num_heads": 7}, {"channels": (6, 8, 16)}, {"window": 100}, {"num_windows": 0}, {"colour": 1}],
+    ids=str,
+)
+def test_impossible_configurations_are_refused(bad):
+    with pytest.raises(ValidationError):
+        PlanFormerConfig(**(SMALL | bad))
+
+
+def test_configuration_round_trip_and_paper():
+    config = PlanFormerConfig.paper()
+    assert (config.pooling, config.start, config.preprocess.short) == ("frequency", "torch", "resample")
+    assert PlanFormerConfig.model_validate_json(config.model_dump_json()) == config
