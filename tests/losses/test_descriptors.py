@@ -73,19 +73,54 @@ def varied(batch: int) -> dict[str, torch.Tensor]:
     return Descriptors()(x)
 
 
-def test_loss_is_one_for_the_mean_and_falls_with_information() -> None:
-    groups = varied(600)
-    loss = DescriptorLoss(32, descriptor_sizes(), components=32)
+def calibrated(groups: dict[str, torch.Tensor], width: int, **options: float) -> DescriptorLoss:
+    loss = DescriptorLoss(width, descriptor_sizes(), components=32, **options)
     loss.calibrate(groups)
-    torch.nn.init.zeros_(loss.head.weight)
-    torch.nn.init.zeros_(loss.head.bias)
-    mean_value, terms = loss(torch.zeros(600, 32), groups)
-    assert float(mean_value.detach()) == pytest.approx(1.0, abs=0.01)
+    return loss
+
+
+def test_loss_is_one_without_information_and_falls_to_zero_with_it() -> None:
+    groups = varied(600)
+    loss = calibrated(groups, 32, emphasis=0.0, ridge=1e-6)
+    blind, terms = loss(torch.zeros(600, 32), groups)
+    assert float(blind) == pytest.approx(1.0, abs=0.01)
     assert sorted(terms) == [f"descriptors/quarter_{i}" for i in (1, 2, 3, 4)]
-    torch.nn.init.eye_(loss.head.weight)
-    components = loss._standardise(loss._joined(groups)) @ loss.basis.T
-    informed, _ = loss(components, groups)
-    assert float(informed.detach()) < 1e-6
+    informed = calibrated(groups, 32, emphasis=0.0, ridge=1e-6)
+    mixed = informed.targets(groups) @ torch.randn(32, 32, generator=torch.Generator().manual_seed(0))
+    assert float(informed(mixed, groups)[0]) < 1e-3
+
+
+def test_map_equals_ridge_regression() -> None:
+    groups = varied(400)
+    loss = calibrated(groups, 8, ridge=0.1)
+    embedding = 3 + torch.randn(400, 8, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 9)
+    target = loss.observe(embedding, groups)
+    deviation = embedding.std(0, unbiased=False)
+    rows = torch.cat([embedding / deviation, torch.ones(400, 1)], 1).double()
+    expected = torch.linalg.solve(rows.T @ rows / 400 + 0.1 * torch.eye(9), rows.T @ target.double() / 400)
+    expected[:-1] /= deviation[:, None]
+    assert torch.allclose(loss.solve(), expected, atol=1e-5)
+
+
+def test_gradient_reaches_the_embedding_and_lowers_the_solved_error() -> None:
+    groups = varied(400)
+    embedding = torch.randn(400, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    values = []
+    for _ in range(2):
+        loss, _ = calibrated(groups, 8)(embedding, groups)
+        (gradient,) = torch.autograd.grad(loss, embedding)
+        values.append(float(loss.detach()))
+        embedding = (embedding - 4000 * gradient).detach().requires_grad_()
+    assert values[1] < values[0] - 1e-2
+
+
+def test_evaluation_leaves_the_moments() -> None:
+    groups = varied(100)
+    loss = calibrated(groups, 8)
+    loss(torch.randn(100, 8), groups)
+    before = loss.gram.clone()
+    loss.eval()(torch.randn(100, 8), groups)
+    assert torch.equal(before, loss.gram)
 
 
 def test_components_are_white_on_the_calibration_signals() -> None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from planformer.errors import ConfigError
 from planformer.training.stream import BatchStream
 from planformer.training.trainee import Trainee
 from training.conftest import tiny_recipe, tone_set
@@ -80,8 +81,23 @@ def test_descriptors_are_calibrated_on_the_stream_and_read_from_both_branches():
     trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
     output = trainee(stream.batch(0))
     assert float(output.terms["extra/descriptors"]) == pytest.approx(3 * float(output.raw["extra/descriptors"]))
-    (gradient,) = torch.autograd.grad(output.terms["extra/descriptors"], [trainee.encoder.time_pooling.norm.weight])
-    assert gradient.abs().sum() > 0
+    assert float(output.total.detach()) == pytest.approx(float(sum(output.terms.values())), rel=1e-5)
+
+
+def test_without_symmetry_only_the_extra_terms_train():
+    changes = ("extra.descriptors_weight=3.0", "extra.descriptors_components=8", "extra.descriptors_calibration=32")
+    trainee, stream = build(*changes, "networks.symmetry=false")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    output = trainee(stream.batch(0))
+    assert list(output.terms) == ["extra/descriptors"]
+    output.total.backward()
+    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not [name for name in without if "bias" not in name], without
+
+
+def test_without_symmetry_something_must_train():
+    with pytest.raises(ConfigError, match="nothing to train by"):
+        build("networks.symmetry=false")
 
 
 def test_ema_follows_and_forgets_the_start():

@@ -156,31 +156,48 @@ class Descriptors(nn.Module):
 
 
 class DescriptorLoss(nn.Module):
-    """Squared error of the whitened principal components of the descriptors, read linearly from the embedding.
+    """Squared error of the descriptors' whitened principal components, read from the embedding by the best linear map.
 
     Neighbouring descriptors say nearly the same, so an error over the descriptors themselves is met by a handful of
-    directions and the embedding's rank falls with it; whitened components ask for ``components`` directions alike.
-    :meth:`calibrate` fixes the statistics once, on descriptors of training signals, so that the loss means the same
-    throughout a run: 1 is what predicting the mean gives, 0 is perfect.
+    directions, and the embedding's rank falls with it; whitened components, weighted by their share of the variance to
+    the power ``emphasis``, ask for more of them. The map is not trained but solved in every step, by ridge regression
+    on running moments of embedding and target: at the minimum the map's own change has no effect on the error, so the
+    embedding's gradient is exact, and the encoder is never led by a map that is still random.
+    :meth:`calibrate` fixes the components once. 1 is what predicting the mean gives, 0 is perfect.
     """
 
     mean: Tensor
     deviation: Tensor
     basis: Tensor
-    calibrated: Tensor
+    weights: Tensor
+    gram: Tensor
+    cross: Tensor
+    updates: Tensor
 
-    def __init__(self, embedding_dim: int, groups: Mapping[str, int], components: int = 128) -> None:
+    def __init__(
+        self,
+        embedding_dim: int,
+        groups: Mapping[str, int],
+        components: int = 128,
+        *,
+        emphasis: float = 0.5,
+        memory: float = 0.99,
+        ridge: float = 1e-2,
+    ) -> None:
         super().__init__()
         self.groups = dict(groups)
         total = sum(self.groups.values())
         if not 1 <= components <= total:
             raise ValueError(f"{components} components of {total} descriptors: choose 1 to {total}")
-        self.components = components
-        self.head = nn.Linear(embedding_dim, components)
+        self.components, self.emphasis, self.memory, self.ridge = components, emphasis, memory, ridge
         self.register_buffer("mean", torch.zeros(total))
         self.register_buffer("deviation", torch.ones(total))
         self.register_buffer("basis", torch.zeros(components, total))
-        self.register_buffer("calibrated", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("weights", torch.zeros(components))
+        rows = embedding_dim + 1  # the last one is the constant
+        self.register_buffer("gram", torch.zeros(rows, rows, dtype=torch.float64))
+        self.register_buffer("cross", torch.zeros(rows, components, dtype=torch.float64))
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
     def calibrate(self, descriptors: Mapping[str, Tensor]) -> None:
@@ -195,17 +212,44 @@ class DescriptorLoss(nn.Module):
         power, directions = power.flip(0)[: self.components], directions.flip(1)[:, : self.components]
         signs = torch.sign(directions.sum(0))  # an eigenvector's sign is arbitrary: choose one
         self.basis.copy_((directions * signs / power.clamp_min(1e-10).sqrt()).T)
-        self.calibrated.fill_(True)
+        weights = power.clamp_min(1e-10) ** self.emphasis
+        self.weights.copy_(weights / weights.mean())
 
     def forward(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean error over the components, and that of each quarter of them, the strongest first."""
-        if not bool(self.calibrated):
-            raise RuntimeError("call calibrate() with descriptors of training signals first")
-        with torch.no_grad():
-            target = self._standardise(self._joined(descriptors)) @ self.basis.T
-        error = (self.head(embedding) - target).square().mean(0)
+        """Weighted error over the components, and the plain one of each quarter of them, the strongest first."""
+        target = self.observe(embedding, descriptors) if self.training else self.targets(descriptors)
+        linear_map = self.solve().to(embedding.dtype)
+        error = (embedding @ linear_map[:-1] + linear_map[-1] - target).square().mean(0)
         quarters = error.detach().tensor_split(4)
-        return error.mean(), {f"descriptors/quarter_{i}": part.mean() for i, part in enumerate(quarters, 1)}
+        loss = (error * self.weights).mean()
+        return loss, {f"descriptors/quarter_{i}": part.mean() for i, part in enumerate(quarters, 1)}
+
+    @torch.no_grad()
+    def observe(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> Tensor:
+        """Add a batch to the running moments; returns its targets ``[B, components]``."""
+        target = self.targets(descriptors)
+        rows = F.pad(embedding.detach(), (0, 1), value=1.0).double()  # (B, d + 1)
+        rate = max(1 - self.memory, 1 / (int(self.updates) + 1))
+        self.gram.lerp_(rows.T @ rows / len(rows), rate)
+        self.cross.lerp_(rows.T @ target.double() / len(rows), rate)
+        self.updates += 1
+        return target
+
+    @torch.no_grad()
+    def targets(self, descriptors: Mapping[str, Tensor]) -> Tensor:
+        if not bool(self.weights.any()):
+            raise RuntimeError("call calibrate() with descriptors of training signals first")
+        return self._standardise(self._joined(descriptors)) @ self.basis.T
+
+    @torch.no_grad()
+    def solve(self) -> Tensor:
+        """The ridge solution ``[d + 1, components]`` for the moments so far, each embedding dimension at unit scale."""
+        scale = (self.gram.diagonal() - self.gram[-1].square()).clamp_min(1e-12).sqrt()
+        scale[-1] = 1.0
+        normal = self.gram / scale[:, None] / scale
+        normal.diagonal().add_(self.ridge)
+        solution = torch.linalg.solve(normal, self.cross / scale[:, None])
+        return solution / scale[:, None]
 
     def _joined(self, descriptors: Mapping[str, Tensor]) -> Tensor:
         if set(descriptors) != set(self.groups):

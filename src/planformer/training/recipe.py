@@ -67,6 +67,7 @@ class NetworkConfig(Section):
     """Which networks beside the encoder take part."""
 
     decoder: Literal["none", "compact", "paper"] = "paper"
+    symmetry: bool = Field(default=True, description="False: only the extra terms train, nothing of Appendix C runs")
     projection_dim: int = Field(default=1024, ge=2)
     projection_statistics: Literal["separate", "shared"] = Field(
         default="separate", description="batch norm of embeddings and of their differences apart, or together"
@@ -167,7 +168,15 @@ class Recipe(Section):
             raise ValueError("data.emitters_per_batch is larger than data.batch_size")
         if self.separation.share > 0 and self.networks.decoder == "none":
             raise ValueError("separation.share > 0 needs networks.decoder compact or paper")
+        if not self.networks.symmetry:
+            self._check_extra_only()
         return self
+
+    def _check_extra_only(self) -> None:
+        if self.networks.decoder != "none":
+            raise ValueError("networks.symmetry=false needs networks.decoder none")
+        if self.extra.descriptors_weight == 0 and self.extra.start_weight == 0:
+            raise ValueError("networks.symmetry=false leaves nothing to train by: give an extra term a weight")
 
     @property
     def architecture(self) -> str:
@@ -175,6 +184,7 @@ class Recipe(Section):
         parts = {
             "model": self.model.model_dump(mode="json"),
             "decoder": self.networks.decoder,
+            "symmetry": self.networks.symmetry,
             "separation": self.separation.share > 0,
             "extra": [
                 self.extra.descriptors_components if self.extra.descriptors_weight > 0 else 0,

@@ -45,13 +45,7 @@ class Trainee(nn.Module):
         super().__init__()
         self.recipe = recipe
         self.encoder = build_encoder(recipe)
-        self.symmetry_networks = SymmetryNetworks(
-            recipe.model.dim,
-            recipe.networks.projection_dim,
-            num_heads=recipe.model.num_heads,
-            dropout_prob=recipe.networks.dropout_prob,
-            statistics=recipe.networks.projection_statistics,
-        )
+        self.symmetry_networks = _build_symmetry(recipe)
         self.decoder = _build_decoder(recipe)
         self.separation = SeparationPass(recipe) if recipe.separation.share > 0 else None
         self.extra = ExtraTerms(recipe, self.encoder)
@@ -80,6 +74,8 @@ class Trainee(nn.Module):
     def _single(self, batch: TrainingBatch, diagnose: bool) -> LossOutput:
         both = self.encode_pair(batch.clean, batch.noisy)
         clean, noisy = split_output(both, len(batch.clean))
+        if self.symmetry_networks is None:
+            return self.extra(LossOutput(batch.clean.new_zeros(()), {}, {}), clean, noisy, batch)
         symmetry, moved = self.symmetry(clean, noisy, batch.code, batch.labels)
         noise = NoiseInputs(noisy.noise_power, batch.noise_power)
         aux = {"encoder": both.aux, "auxiliary": moved}
@@ -96,6 +92,7 @@ class Trainee(nn.Module):
         self, clean: EncoderOutput, moved: EncoderOutput, code: Tensor, labels: Tensor
     ) -> tuple[SymmetryInputs, dict[str, Tensor]]:
         """The latent-transformed branch, projections and predicted codes."""
+        assert self.symmetry_networks is not None
         inputs, aux = self.symmetry_networks(
             DomainPair(clean.time_tokens, clean.frequency_tokens),
             DomainPair(clean.time_latent, clean.frequency_latent),
@@ -110,7 +107,10 @@ class Trainee(nn.Module):
         """Rows ``[0, B)`` are clean, the rest noisy: one pass, the blindspot on the noisy rows only."""
         blindspot = torch.zeros(len(clean) + len(noisy), dtype=torch.bool, device=clean.device)
         blindspot[len(clean) :] = self.recipe.networks.blindspot
-        encode = partial(self.encoder, blindspot=blindspot, return_skips=self.decoder is not None)
+        regularised = self.symmetry_networks is not None
+        encode = partial(
+            self.encoder, blindspot=blindspot, return_skips=self.decoder is not None, return_aux=regularised
+        )
         x = torch.cat((clean, noisy))
         saving = self.recipe.networks.activation_checkpointing and torch.is_grad_enabled()
         out: EncoderOutput = checkpoint(encode, x, use_reentrant=False) if saving else encode(x)
@@ -196,6 +196,18 @@ def build_encoder(recipe: Recipe) -> Encoder:
         stored = read_component(recipe.networks.init_from, "model", architecture="planformer-encoder")
         load_strict(encoder, stored.tensors, where=recipe.networks.init_from)
     return encoder
+
+
+def _build_symmetry(recipe: Recipe) -> SymmetryNetworks | None:
+    if not recipe.networks.symmetry:
+        return None
+    return SymmetryNetworks(
+        recipe.model.dim,
+        recipe.networks.projection_dim,
+        num_heads=recipe.model.num_heads,
+        dropout_prob=recipe.networks.dropout_prob,
+        statistics=recipe.networks.projection_statistics,
+    )
 
 
 def _build_decoder(recipe: Recipe) -> Decoder | None:
