@@ -26,7 +26,12 @@ def views(dim: int = 6, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 @pytest.mark.parametrize("gamma", [0.0, 2.0])
 def test_every_term_equals_the_loops(normalise: bool, gamma: float) -> None:
     config = IsoFICRegConfig(
-        normalise_distance=normalise, invariance_gamma=gamma, repulsion_gamma=gamma, covariance_gamma=gamma, margin=3.0
+        normalise_distance=normalise,
+        invariance_gamma=gamma,
+        repulsion_gamma=gamma,
+        covariance_gamma=gamma,
+        covariance_scale="pairs",
+        margin=3.0,
     )
     terms = isoficreg(views(), LABELS, config)
     z = [reference.z_scores(view.tolist(), config.eps) for view in views()]
@@ -44,6 +49,12 @@ def test_every_term_equals_the_loops(normalise: bool, gamma: float) -> None:
         "covariance": sum(reference.covariance(z[k], gamma) for pair in PAIRS.values() for k in pair),
     }
     assert {k: float(v) for k, v in terms.items()} == pytest.approx(wanted, rel=2e-5)
+
+
+def test_covariance_scales() -> None:
+    """Divided by d as in VICReg, it is d - 1 times the paper's."""
+    z = standardise(views(), 1e-6)
+    torch.testing.assert_close(focal_covariance(z, 2.0, "dimensions"), 5 * focal_covariance(z, 2.0, "pairs"))
 
 
 def test_pairs_are_those_of_the_paper() -> None:
@@ -134,6 +145,15 @@ def test_degenerate_batches_are_finite(case: str, normalise: bool) -> None:
     assert x.grad is not None
     assert total.isfinite()
     assert x.grad.isfinite().all()
+
+
+def test_literal_covariance_can_not_stop_a_collapse() -> None:
+    """All 1,024 dimensions equal: the literal term gains at most 2.4, where the invariance it opposes gives 300."""
+    line = torch.randn(4, 32, 1, generator=torch.Generator().manual_seed(0)).expand(-1, -1, 1024)
+    literal = IsoFICRegConfig(covariance_gamma=2.0, covariance_scale="pairs")
+    labels = torch.arange(32) % 8
+    assert float(isoficreg(line, labels, literal)["covariance"]) < 2.5
+    assert float(isoficreg(line, labels, IsoFICRegConfig())["covariance"]) > 1000
 
 
 def test_literal_distance_saturates_the_focal_weight() -> None:

@@ -188,6 +188,7 @@ def test_config_defaults_are_the_papers_and_typos_are_errors() -> None:
     assert (config.focal.delta, config.focal.gamma, config.focal.floor, config.focal.eps) == (0.05, 2, 0.1, 1e-8)
     paper = ObjectiveConfig.paper()
     assert not paper.isoficreg.normalise_distance
+    assert (paper.isoficreg.covariance_gamma, paper.isoficreg.covariance_scale) == (2, "pairs")
     assert not paper.focal.detach_weights
     for model in (ObjectiveConfig, IsoFICRegConfig, FocalConfig):
         with pytest.raises(ValueError, match="gama"):

@@ -37,14 +37,14 @@ class IsoFICRegConfig(BaseModel):
     cross_domain_weight: float = Field(default=1.0, ge=0)
     invariance_gamma: float = Field(default=2.0, ge=0)
     repulsion_gamma: float = Field(default=2.0, ge=0)
-    covariance_gamma: float = Field(default=2.0, ge=0)
+    covariance_gamma: float = Field(default=0.0, ge=0, description="2 in the paper, which lets the latents collapse")
     margin: float = Field(default=1024.0, gt=0)
     normalise_distance: bool = Field(
         default=True, description="divide the invariance distance by the projection's width"
     )
     pairs: Literal["triangle", "all"] = "triangle"
     covariance_scale: Literal["pairs", "dimensions"] = Field(
-        default="pairs", description="divide by d (d - 1) as in the paper, or by d as in VICReg"
+        default="dimensions", description="divide by d as in VICReg, or by d (d - 1) as in the paper's focal form"
     )
     eps: float = Field(default=1e-6, gt=0, description="added to the variance of the Z-scores")
 
@@ -93,9 +93,9 @@ class ObjectiveConfig(BaseModel):
 
     @classmethod
     def paper(cls) -> Self:
-        """The literal formulas: distances not divided by the width, focal weights inside the graph."""
+        """The literal formulas: no distance divided by the width, focal covariance, focal weights inside the graph."""
         return cls(
             focal=FocalConfig(detach_weights=False),
-            isoficreg=IsoFICRegConfig(normalise_distance=False),
+            isoficreg=IsoFICRegConfig(normalise_distance=False, covariance_gamma=2.0, covariance_scale="pairs"),
             detach_token_targets=False,
         )
