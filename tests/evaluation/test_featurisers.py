@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
+from PIL import Image
 
 from planformer import PlanFormer, PlanFormerConfig
 from planformer.errors import InputError
@@ -48,6 +50,18 @@ def test_both_readouts_equal_the_public_model(small_model: PlanFormer, data: Tas
     for readout in ("latent", "tokens"):
         direct = small_model.embed_many(list(data.items), rate=data.rate, kind=data.kind, readout=readout)  # type: ignore[arg-type]
         np.testing.assert_allclose(both[readout], direct, atol=2e-4)
+
+
+def test_a_mix_of_kinds_and_channels_is_averaged_over_channels(small_model: PlanFormer, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    soundfile.write(tmp_path / "a.wav", rng.standard_normal(900) * 0.1, 8000)
+    Image.fromarray(rng.integers(0, 255, (9, 9, 3), dtype=np.uint8)).save(tmp_path / "b.png")
+    mixed = TaskData([tmp_path / "a.wav", tmp_path / "b.png"], as_labels(["a", "b"]), "")
+    values = EncoderFeatures(small_model, "m").features(mixed)
+    assert values.shape == (2, 64)
+    picture = small_model.embed(tmp_path / "b.png").reshape(3, 64)
+    np.testing.assert_allclose(values[1], picture.mean(axis=0), atol=2e-4)
+    assert get_baseline("log-spectrum").features(mixed).shape == (2, 256)
 
 
 @pytest.mark.parametrize("name", ["raw", "log-spectrum", "rocket", "mfcc"])
@@ -190,3 +204,33 @@ def test_vision_tower_pools_windows_and_normalises() -> None:
     np.testing.assert_allclose(tower.features(grey)[0], expected, rtol=1e-4)
     assert tower.not_applicable(TaskData([b"text"], as_labels(["a"]), "text")) is not None
     assert "PLANFORMER_NOT_SET" in (Tower().not_applicable(grey) or "")
+
+
+@pytest.mark.slow
+def test_a_tower_of_clips_geometry_runs_on_the_papers_pictures() -> None:
+    """ViT-B/32 with random weights: patches of 32, width 768, 12 layers, projection to 512."""
+    import torch
+    from torch import nn
+
+    class Vit(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(3, 768, 32, stride=32, bias=False)
+            self.cls, self.positions = nn.Parameter(torch.zeros(1, 1, 768)), nn.Parameter(torch.zeros(1, 50, 768))
+            layer = nn.TransformerEncoderLayer(768, 12, 3072, 0.0, "gelu", batch_first=True, norm_first=True)
+            self.before, self.blocks = nn.LayerNorm(768), nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+            self.after, self.projection = nn.LayerNorm(768), nn.Linear(768, 512, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            tokens = self.patches(x).flatten(2).transpose(1, 2)  # (b, 49, 768)
+            tokens = torch.cat([self.cls.expand(len(x), -1, -1), tokens], dim=1) + self.positions
+            return self.projection(self.after(self.blocks(self.before(tokens))[:, 0]))
+
+    from planformer.evaluation.baselines.peers import Clip
+
+    clip = Clip(Vit().eval())
+    assert clip.parameters() == pytest.approx(87.8e6, rel=0.01)
+    assert clip.features(tones(2)).shape == (2, 512)
+    assert clip.features(images(2)).shape == (2, 512)
+    quake = TaskData(np.random.default_rng(0).standard_normal((2, 3, 3000)), as_labels(["a", "b"]), "seismic", 100.0)
+    assert clip.features(quake).shape == (2, 3 * 512)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -168,3 +169,25 @@ def test_peak_memory_sees_a_large_array() -> None:
         for _ in range(10):
             block = block * 1.0
     assert memory.growth_mb is None or memory.growth_mb > 30
+
+
+@pytest.mark.browser
+def test_the_page_opens_in_a_browser_without_asking_for_anything_else(run: Evaluation, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    playwright = pytest.importorskip("playwright.sync_api")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine")
+    page_path = write_report(Report(run, "trained", True, ["planformer evaluate"]), tmp_path)
+    with playwright.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        trouble: list[str] = []
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else trouble.append(r.url))
+        page.goto(page_path.as_uri())
+        drawn = page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+        fits = page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        heading = page.inner_text("h1")
+        browser.close()
+    assert not trouble and drawn and fits and heading == "PlanFormer evaluation"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from planformer.evaluation.symmetry import (
     add_noise,
@@ -66,3 +67,14 @@ def test_changes_do_what_they_say() -> None:
 def test_r2_of_noise_is_not_positive() -> None:
     rng = np.random.default_rng(0)
     assert held_out_r2(rng.standard_normal((80, 40)), rng.standard_normal(80)) < 0.15
+
+
+@pytest.mark.slow
+def test_section_compares_models_and_draws() -> None:
+    from planformer import PlanFormer, PlanFormerConfig
+    from planformer.evaluation.symmetry import symmetry_section
+
+    narrow = PlanFormerConfig(channels=(4, 8, 16), dim=32)
+    section = symmetry_section({f"random:{seed}": PlanFormer.random(seed, narrow) for seed in (0, 1)}, count=24)
+    assert section.table is not None and section.table.header == ["change", "random:0", "random:1"]
+    assert len(section.table.rows) == 5 + 6 and len(section.pictures) == 2

@@ -118,6 +118,7 @@ def test_tinysol_layout_under_both_headers(tmp_path: Path, header: str) -> None:
     data = get_task("tinysol-instrument").load(tmp_path)
     assert data.class_names == ["French Horn", "Violin"] and data.signal(0).rate == 44100
     assert get_task("tinysol-family").load(tmp_path).class_names == ["Brass", "Strings"]
+    assert "the official distribution has 2,913" in (get_task("tinysol-family").count_note(data) or "")
     Path(data.items[3]).unlink()
     with pytest.raises(InputError, match="there is no such file"):
         get_task("tinysol-family").load(tmp_path)

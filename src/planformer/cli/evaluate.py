@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,9 @@ def load_tasks(data: Path, names: str, limit: int | None) -> list[LoadedTask]:
         raise InputError(f"{data}: no known data set here; `planformer evaluate --list` says what is looked for")
     loaded = []
     for task in chosen:
-        items = limit_rows(task.load(data), limit)
+        whole = task.load(data)
+        remark = task.count_note(whole)
+        items = limit_rows(replace(whole, notes=(*whole.notes, remark)) if remark else whole, limit)
         check_classes(*encode_labels(items.labels if items.test is None else items.labels[~items.test]))
         loaded.append(
             LoadedTask(task.name, task.title, task.type, task.domain, items, dict(task.published), task.in_averages)

@@ -52,5 +52,6 @@ def probe(
             seed=seed,
             command=command + (f" --model {model}" if model else ""),
             title=f"PlanFormer probe: {source.name}",
+            random_seeds=1,
         )
     )

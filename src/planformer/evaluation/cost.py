@@ -14,6 +14,7 @@ from planformer.evaluation.featurisers import Featuriser
 from planformer.evaluation.tasks import TaskData
 
 ITEMS = 32
+BUDGET_SECONDS = 8.0  # of the first method; long recordings get fewer items
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,21 @@ class Cost:
 def measure_costs(methods: Iterable[Featuriser], data: TaskData, *, items: int = ITEMS) -> list[Cost]:
     """Time each method on the same ``items`` rows of ``data``, after one unmeasured pass over two of them."""
     rows = np.random.default_rng(0).permutation(len(data))[:items]
-    sample = data.subset(np.sort(rows))
+    sample, first = data.subset(np.sort(rows)), True
     costs = []
     for method in methods:
         reason = method.not_applicable(sample)
         if reason is not None:
             costs.append(Cost(method.name, method.parameters(), method.macs(), None, None, reason))
             continue
-        method.features(sample.subset(np.arange(min(2, len(sample)))))
+        warm = sample.subset(np.arange(min(2, len(sample))))
+        method.features(warm)
+        if first:
+            began = time.perf_counter()
+            method.features(warm)
+            each = (time.perf_counter() - began) / len(warm)
+            sample = sample.subset(np.arange(min(len(sample), max(2, int(BUDGET_SECONDS / max(each, 1e-9))))))
+            first = False
         with PeakMemory() as memory:
             began = time.perf_counter()
             method.features(sample)

@@ -15,6 +15,7 @@ GENRES = ("blues", "classical", "country", "disco", "hiphop", "jazz", "metal", "
 
 class TinySolInstrument(Task):
     name = "tinysol-instrument"
+    official_items = 2_913
     title = "Individual instrument (TinySOL)"
     type = "mixed"
     domain = "1-D"
@@ -62,6 +63,7 @@ class TinySolFamily(TinySolInstrument):
 
 class Gtzan(Task):
     name = "gtzan"
+    official_items = 1_000
     title = "Genre (GTZAN)"
     type = "semantic"
     domain = "1-D"

@@ -119,6 +119,7 @@ class Task(ABC):
     licence: ClassVar[str]
     checks: ClassVar[str] = "files present and readable, one label for each item"
     in_averages: ClassVar[bool] = True
+    official_items: ClassVar[int | None] = None  # of the whole official distribution, where it is known
 
     @abstractmethod
     def load(self, data_dir: Path) -> TaskData:
@@ -128,6 +129,12 @@ class Task(ABC):
     def published(self) -> Mapping[str, float]:
         """The paper's figures for this task in percent; empty for a set the paper does not have."""
         return PUBLISHED.get(self.name, {})
+
+    def count_note(self, data: TaskData) -> str | None:
+        """A remark when the number of items is not the official one: a part or a stand-in of the data set."""
+        if self.official_items in (None, len(data)):
+            return None
+        return f"{len(data):,} items; the official distribution has {self.official_items:,}"
 
     def root(self, data_dir: Path) -> Path:
         """The first of ``folders`` that exists."""

@@ -44,6 +44,7 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
 
 class Mnist(Task):
     name = "mnist"
+    official_items = 70_000
     title = "Digit (MNIST)"
     type = "mixed"
     domain = "2-D"
@@ -131,6 +132,7 @@ class _Npz(Task):
 
 class PathMnist(_Npz):
     name = "pathmnist"
+    official_items = 107_180
     title = "Pathology (PathMNIST)"
     type = "physical"
     folders = ("pathmnist", "PathMNIST", "medmnist")
@@ -156,6 +158,7 @@ class BloodCells(_Npz):
 
 class Cifake(Task):
     name = "cifake"
+    official_items = 120_000
     title = "Fake detection (CIFAKE)"
     type = "physical"
     domain = "2-D"

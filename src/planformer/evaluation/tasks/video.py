@@ -16,6 +16,7 @@ FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 class Mitosis(Task):
     name = "mitosis"
+    official_items = 557
     title = "Normal or abnormal mitosis (video)"
     type = "physical"
     domain = "3-D"
