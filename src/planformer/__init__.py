@@ -39,5 +39,11 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if TYPE_CHECKING:
-    pass
+if TYPE_CHECKING:  # for type checkers and editors; at run time the names come from __getattr__
+    from planformer.config import PlanFormerConfig as PlanFormerConfig
+    from planformer.deploy.streaming import StreamingEmbedder as StreamingEmbedder
+    from planformer.errors import PlanFormerError as PlanFormerError
+    from planformer.models.embedder import SignalEmbedder as SignalEmbedder
+    from planformer.models.planformer import PlanFormer as PlanFormer
+    from planformer.signals import Signal as Signal
+    from planformer.signals import read as read
