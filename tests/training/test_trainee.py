@@ -134,3 +134,32 @@ def test_start_from_a_weights_folder(tmp_path):
     trainee, _ = build(f"networks.init_from={tmp_path / 'w'}")
     for name, value in source.encoder.state_dict().items():
         assert torch.equal(value, trainee.encoder.state_dict()[name])
+
+
+def test_extra_terms_alone_encode_only_the_branch_they_read(monkeypatch):
+    trainee, stream = build("networks.symmetry=false", "extra.start_weight=1.0")
+    rows = []
+    forward = trainee.encoder.forward
+
+    def counting(x, **options):
+        rows.append(len(x))
+        return forward(x, **options)
+
+    monkeypatch.setattr(trainee.encoder, "forward", counting)
+    output = trainee(stream.batch(0))
+    assert rows == [8] and list(output.terms) == ["extra/start"]
+
+
+def test_descriptors_fall_when_they_are_trained():
+    changes = ("networks.symmetry=false", "extra.descriptors_weight=1.0", "extra.descriptors_components=8")
+    trainee, stream = build(*changes, "extra.descriptors_calibration=32")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    optimizer = torch.optim.Adam(trainee.encoder.parameters(), lr=2e-3)
+    losses = []
+    for step in range(12):
+        output = trainee(stream.batch(step))
+        optimizer.zero_grad()
+        output.total.backward()
+        optimizer.step()
+        losses.append(float(output.total.detach()))
+    assert sum(losses[-4:]) < sum(losses[:4])

@@ -72,10 +72,10 @@ class Trainee(nn.Module):
         return self._single(batch, diagnose)
 
     def _single(self, batch: TrainingBatch, diagnose: bool) -> LossOutput:
+        if self.symmetry_networks is None:
+            return self._extra_only(batch)
         both = self.encode_pair(batch.clean, batch.noisy)
         clean, noisy = split_output(both, len(batch.clean))
-        if self.symmetry_networks is None:
-            return self.extra(LossOutput(batch.clean.new_zeros(()), {}, {}), clean, noisy, batch)
         symmetry, moved = self.symmetry(clean, noisy, batch.code, batch.labels)
         noise = NoiseInputs(noisy.noise_power, batch.noise_power)
         aux = {"encoder": both.aux, "auxiliary": moved}
@@ -87,6 +87,13 @@ class Trainee(nn.Module):
         inputs = SingleSourceInputs(symmetry, noise, merge_aux(**aux), reconstruction, sinks)
         output = self.single_objective(inputs, diagnose=diagnose)
         return self.extra(output, clean, noisy, batch)
+
+    def _extra_only(self, batch: TrainingBatch) -> LossOutput:
+        """No objective of the paper: a branch that no extra term reads is not encoded at all."""
+        noisy_is_read = self.extra.config.descriptors_weight > 0 and self.extra.config.descriptors_branch != "clean"
+        noisy = batch.noisy if noisy_is_read else batch.noisy[:0]
+        parts = split_output(self.encode_pair(batch.clean, noisy), len(batch.clean))
+        return self.extra(LossOutput(batch.clean.new_zeros(()), {}, {}), *parts, batch)
 
     def symmetry(
         self, clean: EncoderOutput, moved: EncoderOutput, code: Tensor, labels: Tensor

@@ -72,8 +72,8 @@ class Trainer:
     def _wrap(self) -> nn.Module:
         if self.processes.world == 1:
             return self.trainee
-        # Batches of two kinds use different networks, so parameters may be without gradient in a step.
-        mixed = self.recipe.separation.share > 0
+        # Batches of two kinds use different networks, and extra terms alone may not reach every parameter.
+        mixed = self.recipe.separation.share > 0 or not self.recipe.networks.symmetry
         with warnings.catch_warnings():  # torch 2.12 renamed the option; older ones know only this name
             warnings.simplefilter("ignore", FutureWarning)
             wrapped = DistributedDataParallel(self.trainee, broadcast_buffers=False, find_unused_parameters=mixed)
