@@ -1,3 +1,5 @@
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,13 @@ def test_a_wav_without_its_data_chunk(tmp_path):
     path.write_bytes(path.read_bytes()[:36])
     with pytest.raises(InputError, match="truncated"):
         read(path)
+
+
+def test_a_damaged_mp3_says_nothing_of_its_own(tmp_path, capfd):
+    path = write_sound(tmp_path / "a.mp3")
+    raw = bytearray(path.read_bytes())
+    raw[600:700] = bytes(100)
+    path.write_bytes(raw)
+    with contextlib.suppress(InputError):
+        read(path)
+    assert capfd.readouterr() == ("", "")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +16,55 @@ from planformer.signals.reading import Request
 from planformer.signals.signal import check_rate
 from planformer.signals.source import BLOCK_SAMPLES, Source
 
+_descriptor_lock = threading.Lock()
+
 
 def open_file(request: Request) -> Source:
     import soundfile
 
     _check_complete(request.path, request.name)
-    with soundfile.SoundFile(str(request.path)) as file:
+    with _quiet_decoder(), soundfile.SoundFile(str(request.path)) as file:
         rate, channels, frames = file.samplerate, file.channels, file.frames
         provenance = {"format": file.format, "subtype": file.subtype, "channels_in_file": channels}
     if frames <= 0:
         raise InputError(f"{request.name}: there is no sound in it (zero length)")
 
     def blocks() -> Iterator[npt.NDArray[Any]]:
-        seen = 0
-        with soundfile.SoundFile(str(request.path)) as file:
-            while len(block := file.read(max(1, BLOCK_SAMPLES // channels), dtype="float32", always_2d=True)):
+        seen, step = 0, max(1, BLOCK_SAMPLES // channels)
+        quiet = _quiet_decoder if provenance["format"] == "MP3" else nullcontext
+        with quiet():
+            file = soundfile.SoundFile(str(request.path))
+        with file:
+            while True:
+                with quiet():
+                    block = file.read(step, dtype="float32", always_2d=True)
+                if not len(block):
+                    break
                 seen += len(block)
                 yield block.T  # (channels, k)
         if seen < frames:
             raise InputError(f"{request.name}: truncated: {seen} of {frames} frames could be read")
 
     return Source(request.name, "audio", check_rate(rate, request.name), channels, True, blocks, provenance)
+
+
+@contextmanager
+def _quiet_decoder() -> Iterator[None]:
+    """libmpg123 writes its remarks on damaged MP3 straight to file descriptor 2, past Python: keep them away."""
+    with _descriptor_lock:
+        try:
+            saved = os.dup(2)
+        except OSError:  # a service without standard error
+            yield
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 2)
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            os.close(nowhere)
 
 
 def _check_complete(path: Path, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ from planformer.signals.signal import planes
 from planformer.signals.snake import unwrap
 from planformer.signals.source import Source
 
-MAX_PIXELS = 89_478_485  # Pillow's own limit against decompression bombs
+MAX_PIXELS = 1 << 26  # against decompression bombs; Pillow itself begins to warn at 89 million
 UNWRAP_PIXELS = 1 << 22
 """Larger images are shrunk to this many pixels first: their path is low-passed to 5,120 points anyway."""
 
-_GREY = {"1", "L", "I", "F", "LA", "La", "I;16", "I;16L", "I;16B", "I;16N"}
+_SILENT = logging.NullHandler()
+_GREY = {"L", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 
 
 def open_file(request: Request) -> Source:
@@ -61,28 +63,36 @@ def load(request: Request) -> tuple[npt.NDArray[Any], dict[str, Any]]:
             )
         image.load()
         provenance: dict[str, Any] = {"format": image.format, "mode": image.mode}
-        plain = to_grey_or_rgb(image)
+        plain = _simple_mode(image)
     if width * height > UNWRAP_PIXELS:
         factor = (UNWRAP_PIXELS / (width * height)) ** 0.5
         plain = plain.resize((max(1, int(width * factor)), max(1, int(height * factor))), Image.Resampling.BOX)
         provenance["shrunk_from"] = (height, width)
-    pixels = np.asarray(plain)
+    pixels = np.asarray(_over_white(plain))
     provenance.update(height=pixels.shape[0], width=pixels.shape[1], dtype=str(pixels.dtype))
     return pixels, provenance
 
 
-def to_grey_or_rgb(image: Any) -> Any:
-    """One channel for every grey mode (16 bit stays 16 bit), RGB for the rest; transparency is laid over white."""
-    from PIL import Image
-
+def _simple_mode(image: Any) -> Any:
+    """One channel for every grey mode (16 bit stays 16 bit), RGB for the rest; LA or RGBA where it is transparent."""
+    if image.mode in ("LA", "La"):
+        return image.convert("LA")
     if "A" in image.mode or "a" in image.mode or "transparency" in image.info:
-        grey = image.mode in _GREY
-        over = image.convert("RGBA")
-        flat = Image.alpha_composite(Image.new("RGBA", image.size, (255, 255, 255, 255)), over)
-        return flat.convert("L" if grey else "RGB")
+        return image.convert("LA" if image.mode in ("1", "L") else "RGBA")
     if image.mode == "1":
         return image.convert("L")
     return image if image.mode in _GREY else image.convert("RGB")
+
+
+def _over_white(image: Any) -> Any:
+    """Lay a transparent image over white; what is stored under full transparency is arbitrary."""
+    from PIL import Image
+
+    if image.mode not in ("LA", "RGBA"):
+        return image
+    flat = Image.new("RGBA", image.size, (255, 255, 255, 255))
+    flat.alpha_composite(image.convert("RGBA"))
+    return flat.convert("L" if image.mode == "LA" else "RGB")
 
 
 @contextmanager
@@ -90,6 +100,7 @@ def _bombs_are_errors(name: str) -> Iterator[None]:
     """Pillow warns about a bomb before it refuses one; both end here."""
     from PIL import Image
 
+    logging.getLogger("PIL").addHandler(_SILENT)  # Pillow's complaints about damaged files would reach the terminal
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
