@@ -175,3 +175,12 @@ def test_the_package_does_not_import_torch():
 
     code = "import sys, planformer.signals; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_values_at_the_ends_of_single_precision():
+    """The largest that the checks let through, and some whose inverse would overflow: found by fuzzing."""
+    for scale in (1e29, 1e-25, 1e-42):
+        for config in (PreprocessConfig(), PreprocessConfig(normalise="signal", short="resample")):
+            segments = prepare(from_array(scale * np.sin(np.arange(7000.0))), config)
+            assert np.isfinite(segments.view(np.float32)).all()
+            assert power(segments)[0, 0] == pytest.approx(float(scale > 1e-30), abs=0.05)

@@ -22,6 +22,7 @@ from planformer.signals.signal import Signal, planes
 from planformer.signals.snake import unwrap
 
 SEGMENT = 5120
+SILENCE = 1e-30  # a root mean square below this has no usable inverse in single precision
 ROUNDING = 1e-12  # relative power left over when a constant's own mean is subtracted in single precision
 CHUNK = 64  # segments handled at once: bounds the temporaries, and keeps them in the cache
 
@@ -226,7 +227,7 @@ def scale_to_unit_power(
 
 
 def _inverse(rms: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    return np.divide(1, rms, out=np.zeros_like(rms), where=rms > 0)
+    return np.divide(1, rms, out=np.zeros_like(rms), where=rms > SILENCE)
 
 
 def measure(blocks: Iterable[ComplexArray], removes_mean: bool, config: PreprocessConfig) -> Level:
