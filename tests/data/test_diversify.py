@@ -64,7 +64,9 @@ def test_unit_power_finite_and_reproducible() -> None:
     first, second = (diversify(x, torch.Generator().manual_seed(3)) for _ in range(2))
     assert torch.equal(first, second)
     assert torch.isfinite(torch.view_as_real(first)).all()
-    assert first.abs().square().mean(-1) == pytest.approx(torch.ones(64).numpy(), abs=1e-4)
+    ungated = diversify(x, torch.Generator().manual_seed(3), DiversifyConfig(gate_prob=0))
+    assert ungated.abs().square().mean(-1) == pytest.approx(torch.ones(64).numpy(), abs=1e-4)
+    assert torch.equal(first, ungated * (first != 0))
 
 
 def test_off_only_normalises() -> None:

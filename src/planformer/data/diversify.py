@@ -41,7 +41,7 @@ class DiversifyConfig(BaseModel):
 
 
 def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | None = None) -> Tensor:
-    """Complex sequences ``[B, n]`` -> the same shape at unit power, each step taken at random per sequence.
+    """Complex sequences ``[B, n]`` -> the same shape, each step taken at random per sequence; bursts have unit power.
 
     >>> x = torch.randn(4, 5120, dtype=torch.complex64)
     >>> diversify(x, torch.Generator().manual_seed(0)).shape
@@ -70,8 +70,8 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
         resonance=resonance * taken(4, config.resonance_prob)[:, None],
     )
     x = fade(x, fading * taken(5, config.fading_prob)[:, None])
-    x = gate(x, torch.where(taken(6, config.gate_prob), length, 1.0))
-    return unit_power(x)
+    # The silence behind a burst is not signal: as in preprocessing, power is that of the samples that are there.
+    return gate(unit_power(x), torch.where(taken(6, config.gate_prob), length, 1.0))
 
 
 def stretch(x: Tensor, factor: Tensor) -> Tensor:
