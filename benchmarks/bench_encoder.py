@@ -55,7 +55,7 @@ def plain_encoder() -> Callable[[nn.Module, Tensor], Any]:
 
 
 class VisionTower(nn.Module):
-    """ViT-B/32 with CLIP's geometry and random weights: 32 x 32 patches of 224 x 224, 12 blocks of 768 with 12 heads."""
+    """ViT-B/32 with CLIP's geometry and random weights: patches of 32 x 32, 12 blocks of 768 with 12 heads."""
 
     def __init__(self) -> None:
         super().__init__()

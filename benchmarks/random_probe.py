@@ -1,9 +1,9 @@
 """Random-weight ridge probes over configuration changes: a compass for every choice that needs no training.
 
-    python -m benchmarks.random_probe --data DIR [--seeds 0 1 2] [--limit 600] [--tasks mnist fsdd-digit] [--rows native paper]
+    python -m benchmarks.random_probe --data DIR [--seeds 0 1 2] [--limit 600] [--tasks mnist] [--rows default paper]
 
-Each row is one change of :class:`planformer.PlanFormerConfig`; each column the mean ridge-probe accuracy of frozen random
-weights on one public set, over the seeds. The effective rank of the embeddings stands beside it.
+Each row is one change of :class:`planformer.PlanFormerConfig`; each column the mean ridge-probe accuracy of frozen
+random weights on one public set, over the seeds. The effective rank of the embeddings stands beside it.
 """
 
 from __future__ import annotations

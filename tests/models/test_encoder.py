@@ -148,6 +148,18 @@ def test_running_pool_equals_all_segments_at_once():
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+def test_inference_in_pieces_changes_nothing():
+    encoder, x = build(), segments(6)
+    blindspot = torch.tensor([True, False, True, False, False, True])
+    with torch.no_grad():
+        whole = encoder(x, blindspot=blindspot, return_skips=True)  # auxiliary terms need the whole batch
+        pieces = encoder(x, blindspot=blindspot, return_skips=True, return_aux=False)
+    torch.testing.assert_close(pieces.embedding, whole.embedding, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(pieces.noise_power, whole.noise_power, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(pieces.skips.frequency[1], whole.skips.frequency[1], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(pieces.focused, whole.focused, atol=1e-5, rtol=1e-5)
+
+
 def test_an_empty_running_pool_says_so():
     with pytest.raises(ValueError, match="update"):
         build().running_pool().finish()

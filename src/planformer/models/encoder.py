@@ -5,6 +5,7 @@ Axes: B batch of segments, W windows, N tokens, D width. A segment is a float ro
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,8 @@ from planformer.nn.fusion import latent_fusion, token_fusion
 from planformer.nn.parseval import Aux, ParsevalTransformer
 from planformer.nn.positions import sinusoidal_positions
 from planformer.nn.sequence_pooling import AttentionalPooling, RunningPool
+
+PIECE = 4  # segments at a time at inference: larger pieces leave the cache and are returned to the system each time
 
 
 @dataclass
@@ -57,6 +60,24 @@ class Tokens:
     noise_power: Tensor
     skips: Skips | None = None
     focused: tuple[Tensor, Tensor] | None = None  # tokens before the last fusion: what source separation works on
+
+    @classmethod
+    def join(cls, pieces: list[Tokens]) -> Tokens:
+        """The pieces of a batch, made without auxiliary terms, as one."""
+
+        def cat(*parts: Tensor) -> Tensor:
+            return torch.cat(parts)
+
+        first = pieces[0]
+        skips = focused = None
+        if first.skips is not None:
+            found = [p.skips for p in pieces if p.skips is not None]
+            skips = Skips(list(map(cat, *(p.time for p in found))), list(map(cat, *(p.frequency for p in found))))
+        if first.focused is not None:
+            both = [p.focused for p in pieces if p.focused is not None]
+            focused = cat(*(time for time, _ in both)), cat(*(frequency for _, frequency in both))
+        time, frequency = cat(*(p.time for p in pieces)), cat(*(p.frequency for p in pieces))
+        return cls(time, frequency, {}, cat(*(p.noise_power for p in pieces)), skips, focused)
 
 
 def prefixed(aux: Aux, name: str) -> Aux:
@@ -120,7 +141,17 @@ class Encoder(nn.Module):
         return_skips: bool = False,
         return_aux: bool = True,
     ) -> Tokens:
-        """Everything up to the pooling: tokens of each segment ``[B, Nt, D]`` and ``[B, Nf, D]``."""
+        """Everything up to the pooling: tokens of each segment ``[B, Nt, D]`` and ``[B, Nf, D]``.
+
+        Without gradients and auxiliary terms, a few segments at a time: the features of a piece stay in the cache.
+        """
+        if len(x) <= PIECE or return_aux or torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return self._tokenize(x, blindspot, return_skips, return_aux)
+        masks = blindspot.split(PIECE) if isinstance(blindspot, Tensor) else itertools.repeat(blindspot)
+        pieces = zip(x.split(PIECE), masks, strict=False)
+        return Tokens.join([self._tokenize(piece, mask, return_skips, return_aux) for piece, mask in pieces])
+
+    def _tokenize(self, x: Tensor, blindspot: bool | Tensor, return_skips: bool, return_aux: bool) -> Tokens:
         batch, windows = x.shape[0], self.config.num_windows
         time = x.reshape(batch * windows, -1)  # (M, 2 window)
         if isinstance(blindspot, Tensor):
