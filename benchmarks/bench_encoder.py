@@ -82,7 +82,7 @@ def peak() -> float:
 
 def training_step(forward: Callable[[], tuple[Tensor, dict[str, Tensor], Tensor]]) -> None:
     embedding, aux, power = forward()
-    (embedding.square().mean() + torch.stack(list(aux.values())).sum() + power.mean()).backward()  # type: ignore[no-untyped-call]
+    (embedding.square().mean() + torch.stack(list(aux.values())).sum() + power.mean()).backward()
 
 
 def encoder_rows(encoder: Encoder, count: int, macs: int) -> tuple[list[Row], float]:
