@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from planformer.errors import InputError
 
 if TYPE_CHECKING:
-    from planformer.evaluation.run import LoadedTask
+    from planformer.evaluation.console import ConsoleReporter
+    from planformer.evaluation.featurisers import Featuriser
+    from planformer.evaluation.models import JudgedModel
+    from planformer.evaluation.report import Report, Section
+    from planformer.evaluation.run import Evaluation, LoadedTask
 
 app = typer.Typer(add_completion=False)
 
@@ -102,25 +106,17 @@ def load_tasks(data: Path, names: str, limit: int | None) -> list[LoadedTask]:
 
 def run_and_report(plan: Plan) -> None:
     """Run the plan, print the table, write the report and say where it is."""
-    from planformer.evaluation.baselines import ALL, get_baseline
     from planformer.evaluation.cache import FeatureCache, default_cache
     from planformer.evaluation.console import ConsoleReporter, print_scores
-    from planformer.evaluation.cost import measure_costs
-    from planformer.evaluation.models import load_model, random_encoders
-    from planformer.evaluation.report import Report, write_report
+    from planformer.evaluation.models import load_model
+    from planformer.evaluation.report import write_report
     from planformer.evaluation.run import evaluate as run_evaluation
 
-    names = [] if plan.baselines == "none" else [name.strip() for name in plan.baselines.split(",") if name.strip()]
-    for name in names:
-        if name not in ALL:
-            raise InputError(f"there is no baseline {name!r}: choose from {', '.join(ALL)}")
+    names = _baseline_names(plan.baselines)
+    probes = [probe.strip() for probe in plan.probes.split(",")]
     judged = load_model(plan.model)
     typer.echo(f"Weights: {judged.weights}", err=True)
-    methods: list[Any] = list(judged.readouts())
-    if "random" in names:
-        methods += random_encoders(judged, plan.random_seeds)
-    methods += [get_baseline(name) for name in names if name not in ("random", "majority")]
-    probes = [probe.strip() for probe in plan.probes.split(",")]
+    methods = _methods(judged, names, plan.random_seeds)
     with ConsoleReporter() as reporter:
         run = run_evaluation(
             plan.tasks,
@@ -132,21 +128,7 @@ def run_and_report(plan: Plan) -> None:
             seed=plan.seed,
             reporter=reporter,
         )
-        reporter.start("measuring cost", 1)
-        skipped = {method for _, method, _ in run.skipped}
-        costs = measure_costs([m for m in methods if m.name not in skipped or m.name == "mfcc"], plan.tasks[0].data)
-        sections = _sections(judged, plan, reporter)
-        report = Report(
-            run,
-            judged.weights,
-            judged.trained,
-            [plan.command],
-            plan.title,
-            costs,
-            plan.tasks[0].title,
-            sections,
-            settings={"probes": probes, "baselines": names, "seed": plan.seed},
-        )
+        report = _report(plan, judged, run, methods, reporter)
         reporter.start("drawing the report", 1)
         page = write_report(report, plan.out)
     for probe in probes:
@@ -154,7 +136,51 @@ def run_and_report(plan: Plan) -> None:
     typer.echo(f"Report: {page}")
 
 
-def _sections(judged: Any, plan: Plan, reporter: Any) -> list[Any]:
+def _baseline_names(text: str) -> list[str]:
+    from planformer.evaluation.baselines import ALL
+
+    names = [] if text == "none" else [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in ALL:
+            raise InputError(f"there is no baseline {name!r}: choose from {', '.join(ALL)}")
+    return names
+
+
+def _methods(judged: JudgedModel, names: list[str], random_seeds: int) -> list[Featuriser]:
+    from planformer.evaluation.baselines import get_baseline
+    from planformer.evaluation.models import random_encoders
+
+    methods: list[Featuriser] = list(judged.readouts())
+    if "random" in names:
+        methods += random_encoders(judged, random_seeds)
+    return methods + [get_baseline(name) for name in names if name not in ("random", "majority")]
+
+
+def _report(
+    plan: Plan, judged: JudgedModel, run: Evaluation, methods: list[Featuriser], reporter: ConsoleReporter
+) -> Report:
+    from planformer.evaluation.cost import measure_costs
+    from planformer.evaluation.report import Report
+
+    reporter.start("measuring cost", 1)
+    first = plan.tasks[0]
+    # A method without any result (missing weights or packages) has no cost to measure either.
+    ran = {entry.method for entry in run.entries}
+    costs = measure_costs([method for method in methods if method.name in ran], first.data)
+    return Report(
+        run,
+        judged.weights,
+        judged.trained,
+        [plan.command],
+        plan.title,
+        costs,
+        first.title,
+        _sections(judged, plan, reporter),
+        settings={"probes": plan.probes, "baselines": plan.baselines, "seed": plan.seed},
+    )
+
+
+def _sections(judged: JudgedModel, plan: Plan, reporter: ConsoleReporter) -> list[Section]:
     from planformer.evaluation.models import random_encoders
     from planformer.evaluation.reconstruction import reconstruction_section
     from planformer.evaluation.symmetry import symmetry_section
