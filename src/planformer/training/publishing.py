@@ -15,6 +15,9 @@ _COMPONENTS = {
     "separation": "planformer-separation",
 }
 
+# Folders of the machine that trained: of no use to others.
+_PATHS: dict[str, Any] = {"data": {"folder"}, "probe": {"compass_data"}, "networks": {"init_from"}}
+
 
 def find_weights(run: RunFolder, which: str) -> Path:
     """``best``, ``last``, or the name of a folder below ``milestones``."""
@@ -66,7 +69,7 @@ def _provenance(summary: RunSummary, origin: dict[str, Any], run: RunFolder) -> 
         "weights": weights,
         "step": step,
         "sequences_seen": origin.get("sequences_seen"),
-        "recipe": run.recipe().model_dump(mode="json", exclude={"data": {"folder"}, "probe": {"compass_data"}}),
+        "recipe": run.recipe().model_dump(mode="json", exclude=_PATHS),
         "data": info.get("data"),
         "run": {key: info.get(key) for key in ("name", "started", "commit", "seed", "processes", "architecture")},
         "radio_probe": at_this_step(summary.probes),
