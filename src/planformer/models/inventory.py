@@ -113,9 +113,16 @@ def macs_fvcore(module: nn.Module, *inputs: Tensor) -> int:
         with torch.no_grad():
             analysis = FlopCountAnalysis(_OutputTensors(module), inputs)
             analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+            analysis.set_op_handle("aten::matmul", _matmul_macs)
             return int(analysis.total())
     finally:
         tracing.setLevel(level)
+
+
+def _matmul_macs(inputs: list[Any], outputs: list[Any]) -> int:
+    """fvcore's own count of a matrix product, which fails where an operand is a vector."""
+    first, second = (value.type().sizes() for value in inputs)
+    return math.prod(first) * (second[-1] if len(second) > 1 else 1)
 
 
 def macs_all(module: nn.Module, *inputs: Tensor) -> int:
