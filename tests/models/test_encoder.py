@@ -10,7 +10,7 @@ SMALL = {"window": 256, "channels": (4, 8, 16), "dim": 32, "num_heads": 4, "num_
 CHOICES = [
     {},
     {"pooling": "frequency"},
-    {"cross_window_position": "after_pooling", "cross_window_strides": (16, 4, 4)},
+    {"cross_window_position": "after_pooling", "cross_window_strides": (4, 4, 2)},
     {"centring": "tokens"},
     {"start": "torch"},
 ]

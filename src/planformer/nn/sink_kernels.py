@@ -24,7 +24,8 @@ def attention_power(tokens: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _power(tokens: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    attention = torch.softmax((tokens @ weight[0] + bias), -1)  # (M, N)
+    # Under autocast a softmax is in single precision whatever the features are in.
+    attention = torch.softmax((tokens @ weight[0] + bias), -1).to(tokens.dtype)  # (M, N)
     pooled = torch.bmm(attention[:, None], tokens)[:, 0]  # (M, D)
     return pooled.square().sum(-1), attention, pooled
 
@@ -41,6 +42,7 @@ class _AttentionPower(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[no-untyped-def]
         tokens, weight, attention, pooled = ctx.saved_tensors
+        grad, weight = grad.to(tokens.dtype), weight.to(tokens.dtype)
         pooled_grad = pooled * (2 * grad)[:, None]
         inner = torch.bmm(tokens, pooled_grad[..., None])[..., 0]  # (M, N)
         logit_grad = attention * (inner - (attention * inner).sum(-1, keepdim=True))
@@ -97,7 +99,7 @@ class _Compensate(torch.autograd.Function):
         ctx, grad: Tensor, correlation_grad: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         noise, cleaned, gamma, beta, weight, scale, correlation, *statistics = ctx.saved_tensors
-        dim = cleaned.shape[-1]
+        dim, weight = cleaned.shape[-1], weight.to(grad.dtype)  # autocast: features in half precision, weights not
         compensated = torch.addcmul(beta, gamma, cleaned)
         product = grad * compensated
         weight_grad = scale.flatten()[None] @ product.flatten(0, 1)  # (1, D)
