@@ -145,7 +145,7 @@ class Encoder(nn.Module):
 
         Without gradients and auxiliary terms, a few segments at a time: the features of a piece stay in the cache.
         """
-        if len(x) <= PIECE or return_aux or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if return_aux or torch.is_grad_enabled() or torch.compiler.is_compiling() or len(x) <= PIECE:
             return self._tokenize(x, blindspot, return_skips, return_aux)
         masks = blindspot.split(PIECE) if isinstance(blindspot, Tensor) else itertools.repeat(blindspot)
         pieces = zip(x.split(PIECE), masks, strict=False)
