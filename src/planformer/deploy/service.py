@@ -25,6 +25,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from planformer import __version__
 from planformer.deploy.index import Index
+from planformer.deploy.page import build_page
 from planformer.deploy.service_batching import Batcher
 from planformer.deploy.service_limits import BodyLimit, Limits
 from planformer.deploy.service_reader import ReaderPool, Reading, TooLongError
@@ -94,6 +95,11 @@ class Service:
         values = self.probe.predict_proba(embedding[None])[0]
         return {str(name): float(value) for name, value in zip(self.probe.classes_, values, strict=True)}
 
+    def summary(self) -> dict[str, Any]:
+        """What the page says before the first file."""
+        weights = self.model.provenance.get("weights", "trained")
+        return {"version": __version__, "weights": weights, "index": self.index is not None}
+
 
 def create_app(
     model: PlanFormer,
@@ -124,6 +130,7 @@ def create_app(
     )
     app.state.service = service
     app.include_router(build_router(service, [Depends(_bearer(token))] if token else []))
+    app.include_router(build_page(lambda: {**service.summary(), "token": bool(token)}))
     app.add_exception_handler(PlanFormerError, _explain)
     app.add_middleware(BodyLimit, max_bytes=limits.max_bytes)
     if "*" not in hosts:
