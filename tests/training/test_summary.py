@@ -44,7 +44,7 @@ def test_publish_adds_where_the_weights_come_from(run, tmp_path):
     assert provenance["radio_probe"]["accuracy"] >= 0
     assert provenance["recipe"]["optimizer"]["learning_rate"] == 1e-3
     assert "folder" not in provenance["recipe"]["data"]
-    assert provenance["radio_probe_untrained"] is not None
+    assert provenance["radio_probe_at_start"] is not None
 
 
 def test_publish_a_milestone_and_unknown_names(run, tmp_path):

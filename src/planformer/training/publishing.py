@@ -74,6 +74,6 @@ def _provenance(summary: RunSummary, origin: dict[str, Any], run: RunFolder) -> 
         "run": {key: info.get(key) for key in ("name", "started", "commit", "seed", "processes", "architecture")},
         "radio_probe": at_this_step(summary.probes),
         "compass": at_this_step(summary.compass),
-        "radio_probe_untrained": next((r.get("accuracy") for r in summary.probes if r.get("step") == 0), None),
-        "compass_untrained": next((r.get("mean") for r in summary.compass if r.get("step") == 0), None),
+        "radio_probe_at_start": next((r.get("accuracy") for r in summary.probes if r.get("step") == 0), None),
+        "compass_at_start": next((r.get("mean") for r in summary.compass if r.get("step") == 0), None),
     }
