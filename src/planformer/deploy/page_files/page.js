@@ -61,7 +61,7 @@ function drawAll(found, item) {
   drawSpectrogram(find("spectrogram"), found.preview.spectrogram);
   const { low_hz: low, high_hz: high } = found.preview.spectrogram;
   find("spectrogram-caption").textContent = timed
-    ? `Spectrogram, ${low.toPrecision(3)} to ${high.toPrecision(3)} Hz, 70 dB range`
+    ? `Spectrogram, ${readable(low)} to ${readable(high)} Hz, 70 dB range`
     : "Spectrogram, 70 dB range";
   drawEmbedding(find("embedding"), found.embedding, found.channels);
   find("embedding-caption").textContent =
@@ -71,6 +71,8 @@ function drawAll(found, item) {
   const best = Object.entries(found.scores || {}).sort((a, b) => b[1] - a[1]).slice(0, 10);
   fillTable("classes", best.map(([name, p]) => [name, `${(100 * p).toFixed(1)} %`]));
 }
+
+function readable(number) { return Number(number.toPrecision(4)).toLocaleString("en"); }
 
 function media(blob, kind, label) {
   const url = URL.createObjectURL(blob);
@@ -126,7 +128,7 @@ function drawWaveform(canvas, envelope) {
 function drawSpectrogram(canvas, picture) {
   const levels = Uint8Array.from(atob(picture.levels), (c) => c.charCodeAt(0));
   paint(canvas, picture.columns, picture.bins, (i) => {
-    const v = levels[i] / 255; // dark violet over red to light yellow
+    const v = (levels[i] / 255) ** 1.6; // noise stays dark: dark violet over red to light yellow
     return [255 * Math.min(1, 2.2 * v), 255 * Math.max(0, 1.7 * v - 0.6), 255 * (v < 0.5 ? 0.3 + 0.5 * v : Math.max(0.1, 1.9 * v - 1.2))];
   });
 }
