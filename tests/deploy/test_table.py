@@ -92,3 +92,9 @@ def test_other_settings_are_refused_unless_restarted(tmp_path: Path) -> None:
 def test_bad_targets(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError):
         Journal(tmp_path / name, {})
+
+
+def test_nothing_is_left_behind_when_nothing_was_embedded(tmp_path: Path) -> None:
+    with pytest.raises(InputError), Journal(tmp_path / "out.parquet", {"weights": "w"}):
+        raise InputError("a.wav: no such file")
+    assert list(tmp_path.iterdir()) == []

@@ -73,6 +73,8 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stream.close()
+        if not self._rows:  # nothing to resume: leave nothing behind
+            self.path.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return len(self._rows)
