@@ -15,7 +15,7 @@ from planformer.config import PlanFormerConfig
 from planformer.models.planformer import PlanFormer
 from planformer.models.restoration import Restorer
 from planformer.models.restoration_files import restore_file
-from planformer.signals import read, write_sigmf
+from planformer.signals import PreprocessConfig, read, write_sigmf
 
 SMALL = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
 
@@ -102,6 +102,18 @@ def test_streamed_equals_read_restored_and_written(tmp_path: Path, weights: Path
     (target,) = restore_file(model.restorer, "denoise", source, tmp_path / "out.wav", batch_size=2)
     expected = model.denoise(source).samples.real
     np.testing.assert_allclose(read(target, channels="each").samples.real, np.clip(expected, -1, 1), atol=1e-4)
+
+
+def test_streamed_file_keeps_the_relation_of_loud_and_quiet(tmp_path: Path) -> None:
+    """With normalise="signal" a file is read twice: its power first."""
+    config = SMALL.model_copy(update={"preprocess": PreprocessConfig(normalise="signal")})
+    restorer = Restorer.random(0, config)
+    x = 0.5 * np.sin(np.arange(20_000) / 5)
+    x[10_000:] /= 50
+    soundfile.write(tmp_path / "in.wav", x, 8000, subtype="FLOAT")
+    (target,) = restore_file(restorer, "denoise", tmp_path / "in.wav", tmp_path / "out.wav", batch_size=2)
+    expected = restorer.run(read(tmp_path / "in.wav", channels="each"), "denoise")[0].samples.real
+    np.testing.assert_allclose(read(target, channels="each").samples.real, expected, atol=1e-5)
 
 
 def test_an_array_file(tmp_path: Path, weights: Path) -> None:

@@ -13,9 +13,12 @@ from planformer.errors import InputError, WeightsError
 from planformer.models.planformer import PlanFormer
 from planformer.models.restoration import Restorer
 from planformer.models.restoration_compare import ablation_table, compare, draw, si_sdr_db, snr_db
-from planformer.signals import Signal, from_array
+from planformer.models.restoration_scale import Scale
+from planformer.signals import PreprocessConfig, Signal, from_array
 
 SMALL = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
+SHORT_WINDOWS = SMALL.model_copy(update={"window": 256})  # a segment of 1,280 samples
+WHOLE_SIGNAL = SMALL.model_copy(update={"preprocess": PreprocessConfig(normalise="signal")})
 
 
 class Echo(Restorer):
@@ -23,13 +26,18 @@ class Echo(Restorer):
 
     def decode(self, x: torch.Tensor, task: str) -> list[torch.Tensor]:  # type: ignore[override]
         self.seen = x
+        self.powers = x.square().sum(-1) / (x.shape[-1] // 2)
         return [x, 0.5 * x] if task == "separate" else [x]
+
+
+def echo_for(config: PlanFormerConfig) -> Echo:
+    networks = Restorer.random(0, config)
+    return Echo(networks.encoder, networks.decoder, networks.separation)
 
 
 @pytest.fixture(scope="module")
 def echo() -> Echo:
-    networks = Restorer.random(0, SMALL)
-    return Echo(networks.encoder, networks.decoder, networks.separation)
+    return echo_for(SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +70,84 @@ def test_padding_does_not_count_as_power(echo: Echo) -> None:
     z = torch.view_as_complex(echo.seen.unflatten(-1, (-1, 2)))[0]
     assert abs(z[:1000].abs().square().mean().item() - 1) < 1e-3
     assert z[1000:].abs().max() == 0
+
+
+def loud_then_quiet(n: int = 20_480) -> Signal:
+    """A real signal whose second half has a hundredth of the first half's amplitude, on an offset."""
+    x = np.sin(np.arange(n) / 7)
+    x[n // 2 :] /= 100
+    return from_array(40 * x + 7, rate=8000, kind="audio")
+
+
+@pytest.mark.parametrize("config", [SMALL, WHOLE_SIGNAL])
+def test_scale_comes_back_however_power_is_measured(config: PlanFormerConfig) -> None:
+    signal = loud_then_quiet()
+    (out,) = echo_for(config).run(signal, "reconstruct")
+    np.testing.assert_allclose(out.samples, signal.samples, atol=1e-4)
+    _, half = echo_for(config).run(signal, "separate")  # this network halves what it sees: without the mean
+    mean = signal.samples.mean()
+    if config is WHOLE_SIGNAL:
+        np.testing.assert_allclose(half.samples - mean, (signal.samples - mean) / 2, atol=1e-4)
+    else:
+        ratio = np.std(half.samples.real) / np.std(signal.samples.real)
+        assert abs(ratio - 0.5) < 0.01
+
+
+def test_networks_see_unit_power_of_each_segment_or_of_the_signal() -> None:
+    signal = loud_then_quiet()
+    own, whole = echo_for(SMALL), echo_for(WHOLE_SIGNAL)
+    own.run(signal, "denoise")
+    whole.run(signal, "denoise")
+    torch.testing.assert_close(own.powers, torch.ones(5), atol=1e-3, rtol=0)
+    expected = np.mean(np.abs(signal.samples[0, :5120] - signal.samples.mean()) ** 2) / np.var(signal.samples)
+    assert abs(whole.powers[0].item() - expected) < 1e-2  # about 2: the loud half of a signal of unit power
+    assert whole.powers[-1] < 1e-3
+
+
+def test_power_of_the_whole_signal_counts_for_short_ones_and_for_each_frame() -> None:
+    short = tone(3000, 50.0)
+    whole = echo_for(WHOLE_SIGNAL)
+    np.testing.assert_allclose(whole.run(short, "denoise")[0].samples, short.samples, atol=2e-3)
+    frames = np.random.default_rng(0).integers(0, 255, (2, 8, 8))
+    frames[1] = 100 + frames[1] // 20  # a frame of little contrast
+    video = from_array(frames.astype(np.uint8), kind="video", rate=25.0)
+    powers = []
+    for restorer in (echo_for(SMALL), whole):
+        np.testing.assert_allclose(restorer.run(video, "denoise")[0].samples, video.samples, atol=1e-2)
+        powers.append(restorer.powers[0].item())  # of the last frame
+    assert abs(powers[0] - 1) < 0.01
+    assert powers[1] < 0.1
+
+
+def test_blocks_that_come_once_are_refused_where_the_whole_signal_counts() -> None:
+    signal = loud_then_quiet()
+    blocks = [signal.samples[:, :9000], signal.samples[:, 9000:]]
+    whole = echo_for(WHOLE_SIGNAL)
+    out = np.concatenate(list(whole.stream_blocks(blocks, "denoise", remove_mean=True)), -1)
+    np.testing.assert_allclose(out[0], signal.samples, atol=1e-4)
+    with pytest.raises(InputError, match=r"normalise='signal'.*list of blocks"):
+        next(whole.stream_blocks(iter(blocks), "denoise", remove_mean=True))
+
+
+def test_a_constant_has_no_power_to_divide_by() -> None:
+    scale = Scale.of(np.full((1, 100), 3.3, np.complex64), remove_mean=True)
+    assert scale.rms.max() == 0
+    np.testing.assert_array_equal(scale.to_unit(np.ones((1, 4), np.complex64)), 0)
+
+
+@pytest.mark.parametrize("n", [900, 1280, 1281, 6000])
+def test_models_with_short_windows_overlap_by_their_own_window(n: int) -> None:
+    echo = echo_for(SHORT_WINDOWS)
+    assert (echo.overlap, echo.encoder.config.segment) == (256, 1280)
+    signal = tone(n)
+    np.testing.assert_allclose(echo.run(signal, "reconstruct")[0].samples, signal.samples, atol=2e-5)
+    real = Restorer(echo.encoder, echo.decoder)
+    assert real.run(signal, "denoise")[0].n == n
+
+
+def test_an_overlap_beyond_half_a_segment_is_refused(restorer: Restorer) -> None:
+    with pytest.raises(InputError, match="half a segment, 2560"):
+        Restorer(restorer.encoder, restorer.decoder, overlap=3000)
 
 
 def test_channels_are_kept(echo: Echo) -> None:

@@ -1,6 +1,7 @@
 """Reconstruct, denoise and separate signals of any length with the encoder and the decoder (paper, Appendix B).
 
-Each segment is brought to what the encoder expects (mean and power), decoded, and given its mean and power back.
+Each segment is brought to what the encoder expects (mean and power), decoded, and given its mean and power back;
+``preprocess.normalise`` says whether these are the segment's own or the whole signal's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from planformer.models.decoder import Decoder
 from planformer.models.decoder_config import DecoderConfig
 from planformer.models.encoder import Encoder, EncoderOutput, Skips
 from planformer.models.overlap import ComplexArray, overlap_add
+from planformer.models.restoration_scale import Scale
 from planformer.models.weights import load_strict, read_component, weights_name, write_component
 from planformer.signals import Signal, from_array, resample_length
 from planformer.signals import read as read_file
@@ -31,7 +32,6 @@ DECODER, SEPARATION = "decoder", "separation"
 DECODER_ARCHITECTURE, SEPARATION_ARCHITECTURE = "planformer-decoder", "planformer-separation"
 Task = Literal["reconstruct", "denoise", "separate"]
 Ablation = Literal["none", "skips", "latent"]
-OVERLAP = 1024  # one window of the encoder
 
 
 class Restorer:
@@ -50,15 +50,19 @@ class Restorer:
         separation: nn.Module | None = None,
         *,
         ablation: Ablation = "none",
-        overlap: int = OVERLAP,
+        overlap: int | None = None,
     ) -> None:
+        """``overlap``: samples that neighbouring segments share; default: one window of the encoder."""
         if decoder.config.segment != encoder.config.segment or decoder.config.channels != encoder.config.channels:
             raise WeightsError("the decoder was made for another encoder: segment or channels differ")
         self.encoder, self.decoder, self.separation = encoder.eval(), decoder.eval(), separation
         if separation is not None:
             separation.eval()
         self.ablation: Ablation = ablation
-        self.overlap = overlap
+        segment = encoder.config.segment
+        self.overlap = encoder.config.window if overlap is None else overlap
+        if not 0 <= self.overlap <= segment // 2:
+            raise InputError(f"an overlap of {self.overlap} samples: from 0 to half a segment, {segment // 2}")
 
     @classmethod
     def random(cls, seed: int = 0, config: PlanFormerConfig | None = None, *, size: str = "compact") -> Restorer:
@@ -125,8 +129,9 @@ class Restorer:
         """The same block by block, ``[S, C, m]``."""
         if signal.kind == "video":  # a frame is a segment of its own
             frames = signal.samples.reshape(signal.channels, int(signal.provenance.get("frames", 1)), -1)
+            scale = self._signal_scale([signal.samples], remove_mean=True)
             for index in range(frames.shape[1]):
-                yield self._whole(frames[:, index], task, True, "resample")
+                yield self._whole(frames[:, index], task, True, "resample", scale)
             return
         short = "resample" if signal.kind == "image" else self.preprocess.short
         yield from self.stream_blocks(
@@ -146,15 +151,19 @@ class Restorer:
         short: str = "pad",
         batch_size: int = 16,
     ) -> Iterator[ComplexArray]:
-        """Blocks ``[C, k]`` of one signal, of any length -> blocks ``[S, C, m]``, in bounded memory."""
+        """Blocks ``[C, k]`` of one signal, of any length -> blocks ``[S, C, m]``, in bounded memory.
+
+        With ``normalise="signal"`` the blocks are gone through twice: an iterator that can't start again is refused.
+        """
         length = self.encoder.config.segment
+        scale = self._signal_scale(blocks, remove_mean=remove_mean)
         enough, blocks = _at_least(blocks, length)
         if not enough:
-            yield self._whole(np.concatenate(list(blocks), axis=1), task, remove_mean, short)
+            yield self._whole(np.concatenate(list(blocks), axis=1), task, remove_mean, short, scale)
             return
 
         def process(segments: ComplexArray) -> ComplexArray:
-            return self.segments(segments, task, remove_mean=remove_mean)
+            return self.segments(segments, task, remove_mean=remove_mean, scale=scale)
 
         yield from overlap_add(blocks, process, length=length, overlap=self.overlap, batch=batch_size)
 
@@ -162,25 +171,34 @@ class Restorer:
     def preprocess(self) -> PreprocessConfig:
         return self.encoder.config.preprocess
 
-    def _whole(self, samples: ComplexArray, task: Task, remove_mean: bool, short: str) -> ComplexArray:
+    def _signal_scale(self, blocks: Iterable[ComplexArray], *, remove_mean: bool) -> Scale | None:
+        """Mean and power of the whole signal where the model is fed with these; None: each segment's own."""
+        if self.preprocess.normalise == "segment":
+            return None
+        return Scale.of_signal(blocks, self.preprocess, remove_mean=remove_mean)
+
+    def _whole(
+        self, samples: ComplexArray, task: Task, remove_mean: bool, short: str, scale: Scale | None
+    ) -> ComplexArray:
         """A signal ``[C, n]`` shorter than a segment: filled as the encoder's preparation does, and cut again.
 
         Its power is that of its own samples; what fills the segment does not count.
         """
         n, length = samples.shape[-1], self.encoder.config.segment
-        mean, rms = _level(samples, remove_mean)
-        unit = fit(_to_unit(samples, mean, rms), length, short)
+        scale = scale or Scale.of(samples, remove_mean=remove_mean)
+        unit = fit(scale.to_unit(samples), length, short)
         out = self._decode_units(unit[None], task)[:, 0]
         out = resample_length(out, n) if short == "resample" else out[..., :n]
-        return (out * rms + mean).astype(np.complex64)
+        return scale.back(out)
 
     # Segments ----------------------------------------------------------------------------------------------------
 
-    def segments(self, segments: ComplexArray, task: Task, *, remove_mean: bool) -> ComplexArray:
-        """Raw segments ``[K, C, 5120]`` -> sources ``[S, K, C, 5120]``, each segment's mean and power given back."""
-        mean, rms = _level(segments, remove_mean)
-        out = self._decode_units(_to_unit(segments, mean, rms), task)
-        return (out * rms + mean).astype(np.complex64)
+    def segments(
+        self, segments: ComplexArray, task: Task, *, remove_mean: bool, scale: Scale | None = None
+    ) -> ComplexArray:
+        """Raw segments ``[K, C, 5120]`` -> sources ``[S, K, C, 5120]``, mean and power (own, or ``scale``) given back."""
+        scale = scale or Scale.of(segments, remove_mean=remove_mean)
+        return scale.back(self._decode_units(scale.to_unit(segments), task))
 
     @torch.inference_mode()
     def _decode_units(self, segments: ComplexArray, task: Task) -> ComplexArray:
@@ -260,19 +278,6 @@ def _separation_networks(config: PlanFormerConfig) -> nn.Module:
     from planformer.models.auxiliary import SeparationNetworks
 
     return SeparationNetworks(config.dim, num_heads=config.num_heads)
-
-
-def _level(segments: ComplexArray, remove_mean: bool) -> tuple[ComplexArray, npt.NDArray[np.float64]]:
-    """Mean (zero if it stays) and root mean square of what is left, both ``[..., 1]``."""
-    mean = segments.mean(axis=-1, keepdims=True, dtype=np.complex128) if remove_mean else np.complex128(0)
-    power = np.mean(np.abs(segments - mean) ** 2, axis=-1, keepdims=True, dtype=np.float64)
-    rms = np.sqrt(power)
-    rms[rms <= 1e-7 * np.abs(mean)] = 0  # a constant: what is left of it is rounding
-    return np.asarray(mean, np.complex64), rms
-
-
-def _to_unit(x: ComplexArray, mean: ComplexArray, rms: npt.NDArray[np.float64]) -> ComplexArray:
-    return ((x - mean) * np.divide(1, rms, out=np.zeros_like(rms), where=rms > 0)).astype(np.complex64)
 
 
 def _at_least(blocks: Iterable[ComplexArray], length: int) -> tuple[bool, Iterator[ComplexArray]]:

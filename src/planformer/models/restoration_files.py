@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -67,7 +68,7 @@ def restore_file(
         return [write(target, out, template=signal) for target, out in zip(targets, restored, strict=True)]
     # The signal itself says whether it was real, and only real signals have a mean that is removed.
     blocks = restorer.stream_blocks(
-        source.complex_blocks(),
+        SourceBlocks(source),
         task,
         remove_mean=source.real and restorer.preprocess.remove_mean,
         short=restorer.preprocess.short,
@@ -77,6 +78,16 @@ def restore_file(
     if len(targets) == 1:
         return [write_blocks(targets[0], (block[0] for block in reported), source)]
     return _through_spools(targets, reported, source)
+
+
+@dataclass(frozen=True)
+class SourceBlocks:
+    """A file's blocks ``[channels, k]``, from its beginning each time they are asked for."""
+
+    source: Source
+
+    def __iter__(self) -> Iterator[ComplexArray]:
+        return self.source.complex_blocks()
 
 
 def write_blocks(target: Path, blocks: Iterable[ComplexArray], source: Source) -> Path:
