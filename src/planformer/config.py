@@ -5,9 +5,9 @@ Everything that changes an embedding is a field here, so a saved configuration a
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from planformer.signals.preprocess import PreprocessConfig
 
@@ -15,6 +15,9 @@ Pooling = Literal["native", "frequency"]
 CrossWindowPosition = Literal["before_pooling", "after_pooling"]
 Centring = Literal["features", "tokens"]
 Start = Literal["balanced", "torch"]
+# Written out only where they differ from the default: weights, fingerprints and checkpoints from before they existed
+# stay what they are, and a release that does not know them still reads what this one writes.
+_ADDED = ("parseval_gate", "noise_sink")
 
 
 class PlanFormerConfig(BaseModel):
@@ -44,6 +47,10 @@ class PlanFormerConfig(BaseModel):
     centring: Centring = "features"
     start: Start = "balanced"
 
+    # Parts that an ablation switches off. The parameters stay where they are, so that weights fit either way.
+    parseval_gate: bool = True
+    noise_sink: bool = True
+
     preprocess: PreprocessConfig = Field(default_factory=PreprocessConfig)
 
     @classmethod
@@ -69,6 +76,12 @@ class PlanFormerConfig(BaseModel):
     def num_frequency_tokens(self) -> int:
         """Frequency tokens of one segment: averaged over the windows."""
         return self.tokens_per_window
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        fields = type(self).model_fields
+        return {key: v for key, v in values.items() if key not in _ADDED or v != fields[key].default}
 
     @model_validator(mode="after")
     def _check(self) -> Self:

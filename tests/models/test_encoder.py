@@ -13,6 +13,8 @@ CHOICES = [
     {"cross_window_position": "after_pooling", "cross_window_strides": (4, 4, 2)},
     {"centring": "tokens"},
     {"start": "torch"},
+    {"parseval_gate": False},
+    {"noise_sink": False},
 ]
 
 
@@ -62,7 +64,7 @@ def test_equals_the_plain_encoder(choices):
     torch.testing.assert_close(silent.embedding, embedding.detach(), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("choices", CHOICES[:3], ids=str)
+@pytest.mark.parametrize("choices", [*CHOICES[:3], *CHOICES[-2:]], ids=str)
 def test_gradients_equal_those_of_the_plain_encoder(choices):
     encoder, x, blindspot = build(**choices), segments(), torch.tensor([False, True])
     leaves = {n: p for n, p in encoder.named_parameters() if p.requires_grad}
@@ -85,6 +87,36 @@ def test_every_parameter_receives_a_finite_gradient(choices, blindspot):
         # A softmax over the tokens does not see a constant in its logits: those biases have gradient zero.
         if not name.endswith(("pooler.logit.bias", "pooling.logit.bias")):
             assert parameter.grad.abs().sum() > 0, name
+
+
+def test_without_sinks_no_noise_is_found_and_nothing_of_them_trains():
+    encoder = build(noise_sink=False)
+    output = encoder(segments())
+    assert not output.noise_power.any()
+    found = {key: float(value) for key, value in output.aux.items() if key.startswith("noise_decorrelation/")}
+    assert len(found) == 6 and not any(found.values())
+    fixed = {name for name, p in encoder.named_parameters() if not p.requires_grad and "positions" not in name}
+    assert fixed == {name for name, _ in encoder.named_parameters() if ".sink." in name}
+
+
+def test_switches_keep_the_parameters_and_change_the_embedding():
+    whole, x = build(), segments()
+    for switch in ("parseval_gate", "noise_sink"):
+        part = Encoder(PlanFormerConfig(**(SMALL | {switch: False})))
+        part.load_state_dict(whole.state_dict())
+        with torch.no_grad():
+            # Far above rounding (1e-6); near the start the gate hardly closes, so its share is small.
+            assert (part(x).embedding - whole(x).embedding).abs().max() > 1e-4, switch
+
+
+def test_switches_are_written_only_where_they_are_used():
+    """So that fingerprints and checkpoints from before they existed stay valid."""
+    assert not {"parseval_gate", "noise_sink"} & PlanFormerConfig().model_dump().keys()
+    for choice in ({"parseval_gate": False}, {"noise_sink": False}, {}):
+        config = PlanFormerConfig(**choice)
+        assert choice.items() <= config.model_dump(mode="json").items()
+        assert PlanFormerConfig.model_validate(config.model_dump(mode="json")) == config
+        assert PlanFormerConfig.model_validate_json(config.model_dump_json()) == config
 
 
 def test_batch_size_and_order_do_not_matter():

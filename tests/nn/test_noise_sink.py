@@ -45,6 +45,15 @@ def test_gradients_equal_those_of_the_plain_sink(sink):
         torch.testing.assert_close(mine, other, atol=2e-5, rtol=1e-3)
 
 
+def test_an_absent_sink_passes_everything_and_finds_nothing(sink):
+    x = features()
+    output = sink.absent(x)
+    assert output.features is x
+    assert not output.noise_power.any() and not output.decorrelation.any()
+    assert output.noise_power.shape == output.decorrelation.shape == (3,)
+    assert sink.absent(x, return_aux=False).decorrelation is None
+
+
 def test_decorrelation_is_a_correlation(sink):
     for scale in (1e-3, 1.0, 1e3):
         correlation = sink(features() * scale + scale).decorrelation

@@ -3,6 +3,7 @@ import torch
 from torch.autograd import gradcheck
 
 import reference.parseval as plain
+from planformer.nn.focus import column_variance, focus_scores, merge_heads
 from planformer.nn.parseval import ParsevalTransformer, consistency, jensen_shannon, missing_norm
 
 
@@ -51,6 +52,22 @@ def test_gradients_equal_those_of_the_plain_block(domain):
     theirs = torch.autograd.grad(output.square().mean() + sum(aux.values()), leaves)
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-3)
+
+
+def test_without_the_gate_the_cross_focus_is_the_plain_product():
+    torch.manual_seed(2)
+    open_, gated = (ParsevalTransformer(16, num_heads=4, gate=gate).focus for gate in (False, True))
+    gated.load_state_dict(open_.state_dict())
+    queries, keys, values = (x[1] for x in open_.project(torch.randn(2, 3, 10, 16)))
+    factor = open_.cross_network(column_variance(queries, keys))
+    plain_output = focus_scores(queries, keys, factor, length=1) @ values  # (2, B, H, N, dk)
+    for return_aux in (True, False):
+        output, aux = open_.cross_focus(queries, keys, values, return_aux)
+        torch.testing.assert_close(output, merge_heads(plain_output), atol=1e-5, rtol=1e-5)
+    output, aux = open_.cross_focus(queries, keys, values, True)
+    shrunk, gated_aux = gated.cross_focus(queries, keys, values, True)
+    assert (shrunk.abs() <= output.abs()).all() and not torch.allclose(shrunk, output)
+    assert aux == gated_aux  # the divergence is still measured, so its loss has a weight of its own
 
 
 def test_the_views_conserve_energy():

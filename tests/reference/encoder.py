@@ -43,7 +43,10 @@ def stage(
         first_convolution(x, weight, blindspot) if module.blindspot else F.conv1d(x, weight, padding="same")
         for x in windows
     ]
-    sunk = [noise_sink(module.sink, F.gelu(x)) for x in convolved]
+    if module.noise_sink:
+        sunk = [noise_sink(module.sink, F.gelu(x)) for x in convolved]
+    else:
+        sunk = [(F.gelu(x), torch.zeros(len(x)), torch.zeros(len(x))) for x in convolved]
     cleaned = [features for features, _, _ in sunk]
 
     def pooled(features: list[Tensor]) -> list[Tensor]:

@@ -65,8 +65,9 @@ def parseval_focus(module: nn.Module, time: Tensor, frequency: Tensor) -> tuple[
     p_tf, p_ft = torch.softmax(s_tf, -1), torch.softmax(s_ft, -1)
     jsd_t = jensen_shannon(p_tf, torch.softmax(s_ft.transpose(-1, -2), -1))
     jsd_f = jensen_shannon(p_ft, torch.softmax(s_tf.transpose(-1, -2), -1))
-    cross_t = merge((s_tf * (1 - jsd_t)[..., None]) @ v_tf)
-    cross_f = merge((s_ft * (1 - jsd_f)[..., None]) @ v_ft)
+    gate_t, gate_f = (1 - jsd_t, 1 - jsd_f) if module.gate else (torch.ones_like(jsd_t), torch.ones_like(jsd_f))
+    cross_t = merge((s_tf * gate_t[..., None]) @ v_tf)
+    cross_f = merge((s_ft * gate_f[..., None]) @ v_ft)
     own_t, own_f = merge(own_t), merge(own_f)
     fusion = module.view_fusion
     fused = [

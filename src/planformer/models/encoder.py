@@ -103,8 +103,9 @@ class Encoder(nn.Module):
         self.time_positions = nn.Parameter(sinusoidal_positions(time, dim), requires_grad=False)
         self.frequency_positions = nn.Parameter(sinusoidal_positions(frequency, dim), requires_grad=False)
         self.tokenizer_fusion = token_fusion(dim, time, frequency)
-        self.time_transformer = ParsevalTransformer(dim, config.num_heads, config.centring)
-        self.frequency_transformer = ParsevalTransformer(dim, config.num_heads, config.centring)
+        gate = config.parseval_gate
+        self.time_transformer = ParsevalTransformer(dim, config.num_heads, config.centring, gate=gate)
+        self.frequency_transformer = ParsevalTransformer(dim, config.num_heads, config.centring, gate=gate)
         self.transformer_fusion = token_fusion(dim, time, frequency)
         self.time_pooling = AttentionalPooling(dim)
         self.frequency_pooling = AttentionalPooling(dim)

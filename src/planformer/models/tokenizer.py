@@ -61,7 +61,9 @@ class Stage(nn.Module):
         self.blindspot = index == 0
         self.focus_first = config.cross_window_position == "before_pooling"
         self.convolution = nn.Conv1d(before, channels, KERNELS[index], bias=False)
-        self.sink = NoiseSink(channels)
+        # Without sinks their parameters are fixed: neither the optimiser nor several processes wait for gradients.
+        self.sink = NoiseSink(channels).requires_grad_(config.noise_sink)
+        self.noise_sink = config.noise_sink
         self.cross_window = CrossWindowFocus(
             channels,
             length=length if self.focus_first else length // factor,
@@ -85,7 +87,7 @@ class Stage(nn.Module):
         """Features -> pooled features, noise power ``[M]``, auxiliary terms."""
         weight = self.convolution.weight
         x = F.gelu(blindspot_conv(x, weight, blindspot) if self.blindspot else conv(x, weight))
-        sunk = self.sink(x, return_aux=return_aux)
+        sunk = (self.sink if self.noise_sink else self.sink.absent)(x, return_aux=return_aux)
         x = sunk.features
         if not self.focus_first:
             x, aux = self.focus(self.pool(x), return_aux)

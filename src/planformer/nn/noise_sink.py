@@ -69,6 +69,12 @@ class NoiseSink(nn.Module):
         output, correlation = compensate(tokens, noise_tokens, gamma, beta, self.norm.weight)
         return SinkOutput(output.view_as(x), noise_power, correlation if return_aux else None)
 
+    @staticmethod
+    def absent(x: Tensor, *, return_aux: bool = True) -> SinkOutput:
+        """What a network without sinks has in their place: the features as they are, and no noise found."""
+        nothing = x.new_zeros(x.shape[0])
+        return SinkOutput(x, nothing, nothing if return_aux else None)
+
     def estimate(self, x: Tensor) -> Tensor:
         """The noise in ``x``: a bottleneck of two convolutions."""
         return conv(F.gelu(conv(x, self.squeeze.weight)), self.expand.weight)

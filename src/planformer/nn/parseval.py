@@ -102,12 +102,14 @@ def missing_norm(x: Tensor) -> Tensor:
 class ParsevalFocus(nn.Module):
     """Self-focus in each view, gated cross-focus between them, and the fusion of all four.
 
-    Both views run as one batch: their weights are stacked on a leading axis of two.
+    Both views run as one batch: their weights are stacked on a leading axis of two. ``gate=False`` leaves the
+    cross-focus as it is, whether the two directions agree or not.
     """
 
-    def __init__(self, dim: int, num_heads: int = 8, centring: Centring = "features") -> None:
+    def __init__(self, dim: int, num_heads: int = 8, centring: Centring = "features", *, gate: bool = True) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.gate = gate
         self.centring: Centring = centring
         # From each view's own tokens: queries (self, cross), keys (self, cross), values (self, cross). The cross keys
         # and values of one view serve the other view's queries.
@@ -155,11 +157,15 @@ class ParsevalFocus(nn.Module):
         """Scores without softmax, each query's row gated by 1 - JSD between the two directions -> ``[2, B, N, D]``."""
         factor = self.cross_network(column_variance(queries, keys))
         scale = 1 / (math.sqrt(queries.shape[-1]) * factor)
-        scores = focus_scores(queries, keys, factor, length=1)  # (2, B, H, N, N)
-        attention, divergence = consistency(scores)  # (2, B, H, N, N), (2, B, H, N)
+        attention = divergence = None
+        if self.gate or return_aux:
+            scores = focus_scores(queries, keys, factor, length=1)  # (2, B, H, N, N)
+            attention, divergence = consistency(scores)  # (2, B, H, N, N), (2, B, H, N)
         # (gate S) V = gate scale Q (K^T V): the gate and the scale act on rows, so the N x N product is not needed.
-        output = (queries * scale) @ (keys.transpose(-1, -2) @ values) * (1 - divergence)[..., None]
-        if not return_aux:
+        output = (queries * scale) @ (keys.transpose(-1, -2) @ values)
+        if self.gate and divergence is not None:
+            output = output * (1 - divergence)[..., None]
+        if attention is None or divergence is None or not return_aux:
             return merge_heads(output), {}
         aux = {f"parseval_jsd/{view}": divergence[i].mean() for i, view in enumerate(VIEWS)}
         aux["orthogonality/cross"] = head_orthogonalities(attention).sum()
@@ -185,12 +191,12 @@ class ParsevalTransformer(nn.Module):
     torch.Size([2, 10, 32])
     """
 
-    def __init__(self, dim: int, num_heads: int = 8, centring: Centring = "features") -> None:
+    def __init__(self, dim: int, num_heads: int = 8, centring: Centring = "features", *, gate: bool = True) -> None:
         super().__init__()
         if dim % num_heads or dim % 2:
             raise ValueError(f"a width of {dim} does not split into {num_heads} heads of IQ pairs")
         self.focus_norm = RMSNorm(dim)
-        self.focus = ParsevalFocus(dim, num_heads, centring)
+        self.focus = ParsevalFocus(dim, num_heads, centring, gate=gate)
         self.feed_forward_norm = RMSNorm(dim)
         self.feed_forward = nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim))
 
