@@ -30,6 +30,31 @@ def test_every_trainable_parameter_receives_gradient(changes):
     assert all(torch.isfinite(p.grad).all() for p in trainee.parameters() if p.grad is not None)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.pooling=frequency",
+        "model.parseval_gate=false",
+        "model.noise_sink=false",
+        "objective.led_weight=0",
+        "objective.isoficreg.repulsion_weight=0",
+        "objective.isoficreg_weight=0",
+        "networks.blindspot=false",
+        "networks.decoder=none",
+    ],
+)
+def test_every_ablation_trains_whatever_is_left(change):
+    """A parameter without a gradient is known as such: several processes would wait for it forever."""
+    trainee, stream = build(*DECODER, change)
+    output = trainee(stream.batch(0))
+    output.total.backward()
+    unused = [name for name, p in trainee.named_parameters() if p.requires_grad and p.grad is None]
+    assert trainee.may_leave_parameters_unused or not unused, unused
+    assert len(unused) < 4
+    assert all(torch.isfinite(p.grad).all() for p in trainee.parameters() if p.grad is not None)
+    trainee.update_ema()
+
+
 @pytest.mark.parametrize("changes", [[], SEPARATION], ids=["single", "separation"])
 def test_total_is_the_sum_of_the_logged_terms(changes):
     trainee, stream = build(*changes)

@@ -191,6 +191,8 @@ def test_another_recipe_in_the_same_folder_is_refused(out):
     train(out, max_steps=1)
     with pytest.raises(ConfigError, match=r"optimizer\.learning_rate"):
         train(out, "optimizer.learning_rate=1e-5")
+    with pytest.raises(ConfigError, match=r"model\.noise_sink"):
+        train(out, "model.noise_sink=false")
     train(out, "checkpoint.every_minutes=3", max_steps=1)  # how often to save is free to change
 
 

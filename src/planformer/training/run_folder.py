@@ -155,7 +155,8 @@ def _differences(old: Recipe, new: Recipe) -> list[str]:
     changed = []
     for key in a:
         if isinstance(a[key], dict):
-            changed += [f"{key}.{name}" for name in a[key] if a[key][name] != b[key].get(name)]
+            names = {**a[key], **b[key]}  # a switch of the encoder is written only where it is not at its default
+            changed += [f"{key}.{name}" for name in names if a[key].get(name) != b[key].get(name)]
         elif a[key] != b[key]:
             changed.append(key)
     return changed

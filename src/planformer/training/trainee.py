@@ -153,6 +153,16 @@ class Trainee(nn.Module):
             DomainPair(wanted.time_latent, wanted.frequency_latent),
         )
 
+    @property
+    def may_leave_parameters_unused(self) -> bool:
+        """Whether some step may give a parameter no gradient, which several processes have to be told.
+
+        Batches of two kinds use different networks, extra terms alone may not reach every parameter, and a term that
+        an ablation switched off may have been the only one behind a head.
+        """
+        switched_off = 0 in self.single_objective.weights.values()
+        return self.recipe.separation.share > 0 or self.symmetry_networks is None or switched_off
+
     # Beside the training ------------------------------------------------------------
 
     @torch.no_grad()

@@ -72,11 +72,11 @@ class Trainer:
     def _wrap(self) -> nn.Module:
         if self.processes.world == 1:
             return self.trainee
-        # Batches of two kinds use different networks, and extra terms alone may not reach every parameter.
-        mixed = self.recipe.separation.share > 0 or not self.recipe.networks.symmetry
         with warnings.catch_warnings():  # torch 2.12 renamed the option; older ones know only this name
             warnings.simplefilter("ignore", FutureWarning)
-            wrapped = DistributedDataParallel(self.trainee, broadcast_buffers=False, find_unused_parameters=mixed)
+            wrapped = DistributedDataParallel(
+                self.trainee, broadcast_buffers=False, find_unused_parameters=self.trainee.may_leave_parameters_unused
+            )
         warnings.filterwarnings("ignore", message="Grad strides do not match")  # kernels of one channel; harmless
         return wrapped
 
