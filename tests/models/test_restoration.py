@@ -6,15 +6,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
 from planformer.config import PlanFormerConfig
 from planformer.errors import InputError, WeightsError
 from planformer.models.planformer import PlanFormer
 from planformer.models.restoration import Restorer
-from planformer.models.restoration_compare import ablation_table, compare, draw, si_sdr_db, snr_db
+from planformer.models.restoration_compare import (
+    RunningComparison,
+    ablation_table,
+    compare,
+    compare_files,
+    draw,
+    si_sdr_db,
+    snr_db,
+)
 from planformer.models.restoration_scale import Scale
-from planformer.signals import PreprocessConfig, Signal, from_array
+from planformer.signals import PreprocessConfig, Signal, from_array, read
 
 SMALL = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
 SHORT_WINDOWS = SMALL.model_copy(update={"window": 256})  # a segment of 1,280 samples
@@ -260,9 +269,49 @@ def test_decibels() -> None:
     assert abs(si_sdr_db(x, 5 * (x + 0.1 * noise)) - 20) < 0.2
 
 
-def test_reference_of_another_length_is_refused() -> None:
+def test_running_figures_are_those_of_the_whole() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 5000)) + 1j * rng.normal(size=(2, 5000)) + [[100], [-3j]]
+    y = 0.7 * x + 0.2 * rng.normal(size=x.shape)
+    centred = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
+    for size in (5000, 777, 1):
+        running = RunningComparison()
+        for start in range(0, 5000, size):
+            running.add(x[:, start : start + size], y[:, start : start + size])
+        expected = {"snr_db": snr_db(*centred), "si_sdr_db": si_sdr_db(*centred)}
+        assert running.result() == pytest.approx(expected, abs=1e-6)
+
+
+def test_running_figures_of_a_perfect_and_of_an_inverted_copy() -> None:
+    signal = tone(6000, 300.0)
+    assert min(compare(signal, signal).values()) > 100
+    inverted = compare(signal, from_array(-signal.samples.real, rate=8000, kind="audio"))
+    assert abs(inverted["snr_db"] + 6.02) < 0.01
+    assert inverted["si_sdr_db"] > 100
+
+
+@pytest.mark.parametrize("samples", [70_000, 65_536])
+def test_files_are_compared_as_signals_are(samples: int, tmp_path: Path) -> None:
+    t = np.arange(samples)
+    x = np.stack([np.sin(t / 5), np.cos(t / 9)], 1) / 3
+    soundfile.write(tmp_path / "a.wav", x, 8000, subtype="FLOAT")
+    soundfile.write(tmp_path / "b.wav", 0.9 * x + 0.01, 8000, subtype="FLOAT")
+    a, b = (read(tmp_path / name, channels="each") for name in ("a.wav", "b.wav"))
+    found = compare_files(tmp_path / "a.wav", tmp_path / "b.wav")
+    assert found["snr_db"] == pytest.approx(compare(a, b)["snr_db"], abs=1e-4)
+    assert found["snr_db"] == pytest.approx(20, abs=1e-3)
+
+
+def test_reference_of_another_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="same recording"):
         compare(tone(100), tone(101))
+    x = np.sin(np.arange(131_072))
+    soundfile.write(tmp_path / "a.wav", x, 8000)
+    soundfile.write(tmp_path / "shorter.wav", x[:65_536], 8000)
+    soundfile.write(tmp_path / "stereo.wav", np.stack([x, x], 1), 8000)
+    for other, message in (("shorter.wav", "differ in length"), ("stereo.wav", "1 channels")):
+        with pytest.raises(InputError, match=message):
+            compare_files(tmp_path / "a.wav", tmp_path / other)
 
 
 @pytest.mark.parametrize("kind", ["audio", "iq", "image"])

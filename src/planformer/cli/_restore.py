@@ -24,6 +24,38 @@ REFERENCE = typer.Option(None, help="The clean signal: prints SNR and SI-SDR bef
 ABLATE = typer.Option(False, "--ablate", help="Print a table: skips zeroed, latents zeroed, random weights.")
 
 
+def one_output(task: Task, text: str) -> typer.Typer:
+    """The app of a verb with one output: ``reconstruct`` and ``denoise`` differ in the task and the help."""
+    app = typer.Typer(add_completion=False)
+
+    @app.command(name=task, help=text)
+    def verb(
+        file: Path = FILE,
+        output: Path = OUTPUT,
+        weights: str = WEIGHTS,
+        kind: str = KIND,
+        rate: float = RATE,
+        compare: Path = COMPARE,
+        reference: Path = REFERENCE,
+        ablate: bool = ABLATE,
+        batch_size: int = BATCH,
+    ) -> None:
+        restore(
+            task,
+            file,
+            output,
+            weights=weights,
+            batch_size=batch_size,
+            compare=compare,
+            references=[] if reference is None else [reference],
+            ablate=ablate,
+            kind=kind,
+            rate=rate,
+        )
+
+    return app
+
+
 def restore(
     task: Task,
     file: Path,
@@ -65,26 +97,30 @@ def _report(
     ablate: bool,
     options: dict[str, Any],
 ) -> None:
-    from planformer.models.restoration_compare import ablation_table, compare, draw
+    """Figures block by block; the table and the picture need the whole recording in memory."""
+    from planformer.models.restoration_compare import ablation_table, compare_files, draw
     from planformer.signals import read
 
+    clean = references or ([file] if task == "reconstruct" else [])
+    for target, reference in zip(targets, clean, strict=False):
+        line = f"{target.name}: {_figures(compare_files(reference, target, **options))}"
+        if reference != file:
+            line += f" (input: {_figures(compare_files(reference, file, **options))})"
+        typer.echo(line)
+    if not ablate and picture is None:
+        return
     options = {"channels": "each", **options}
     signal = read(file, **options)
-    outputs = [read(target, **options) for target in targets]
-    clean = [read(reference, **options) for reference in references]
-    if task == "reconstruct" and not clean:
-        clean = [signal]
-    for target, output, reference in zip(targets, outputs, clean, strict=False):
-        before, after = compare(reference, signal), compare(reference, output)
-        line = f"{target.name}: SNR {after['snr_db']:.2f} dB, SI-SDR {after['si_sdr_db']:.2f} dB"
-        if reference is not signal:
-            line += f" (input: {before['snr_db']:.2f} dB, {before['si_sdr_db']:.2f} dB)"
-        typer.echo(line)
     if ablate:
-        _print_table(ablation_table(restorer, signal, task, clean[0] if clean else signal))
+        reference_signal = read(clean[0], **options) if clean else signal
+        _print_table(ablation_table(restorer, signal, task, reference_signal))
     if picture is not None:
-        draw(picture, signal, {target.stem: output for target, output in zip(targets, outputs, strict=True)})
+        draw(picture, signal, {target.stem: read(target, **options) for target in targets})
         typer.echo(f"written: {picture}", err=True)
+
+
+def _figures(measured: dict[str, float]) -> str:
+    return f"SNR {measured['snr_db']:.2f} dB, SI-SDR {measured['si_sdr_db']:.2f} dB"
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

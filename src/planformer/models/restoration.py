@@ -196,7 +196,7 @@ class Restorer:
     def segments(
         self, segments: ComplexArray, task: Task, *, remove_mean: bool, scale: Scale | None = None
     ) -> ComplexArray:
-        """Raw segments ``[K, C, 5120]`` -> sources ``[S, K, C, 5120]``, mean and power (own, or ``scale``) given back."""
+        """Raw segments ``[K, C, 5120]`` -> sources ``[S, K, C, 5120]``; mean and power (own or ``scale``) come back."""
         scale = scale or Scale.of(segments, remove_mean=remove_mean)
         return scale.back(self._decode_units(scale.to_unit(segments), task))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,9 @@ import numpy.typing as npt
 from planformer.errors import InputError
 from planformer.files import replace_file
 from planformer.signals import Signal, resample_length, roll_back
+from planformer.signals.preprocess import rechunk
+from planformer.signals.reading import open_source
+from planformer.signals.source import Source
 
 if TYPE_CHECKING:
     from planformer.models.restoration import Restorer, Task
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 FLOOR = 1e-20
 SPECTROGRAM_BINS = 256
 DRAWN_SAMPLES = 4000
+COMPARED_SAMPLES = 1 << 16  # of two files at a time
 
 
 def snr_db(reference: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
@@ -43,21 +49,84 @@ def si_sdr_db(reference: npt.ArrayLike, estimate: npt.ArrayLike) -> float:
     return snr_db(gain * x, y)
 
 
-def measured(signal: Signal) -> npt.NDArray[Any]:
-    """What was measured: the real part of a signal that was real, without each channel's mean."""
-    x = signal.samples.real if signal.is_analytic else signal.samples
-    return x - x.mean(axis=-1, keepdims=True)
+@dataclass
+class RunningComparison:
+    """SNR and SI-SDR of an estimate against a reference, block by block; each channel's mean doesn't count.
+
+    >>> running = RunningComparison()
+    >>> running.add(np.array([[3.0, 1.0]]), np.array([[3.1, 0.9]]))
+    >>> round(running.result()["snr_db"], 1)
+    20.0
+    """
+
+    count: int = 0
+    # The first block's means, taken from everything: beside a large offset the sums would lose their digits.
+    offsets: list[npt.NDArray[Any]] = field(default_factory=list)
+    sums: npt.NDArray[Any] = field(default_factory=lambda: np.zeros((3, 1), np.complex128))
+    products: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
+
+    def add(self, reference: npt.NDArray[Any], estimate: npt.NDArray[Any]) -> None:
+        """One block ``[C, k]`` of both."""
+        if not self.offsets:
+            self.offsets = [z.mean(axis=1, keepdims=True, dtype=np.complex128) for z in (reference, estimate)]
+        x, y = reference - self.offsets[0], estimate - self.offsets[1]
+        self.count += x.shape[1]
+        self.sums = self.sums + np.stack([z.sum(axis=1) for z in (x, y, x - y)])  # (3, C)
+        self.products += _products(x, y, x - y)
+
+    def result(self) -> dict[str, float]:
+        """Both figures in decibels."""
+        x, y, both, error = self.products - _products(*self.sums) / self.count  # without the means
+        gain = both / (x + FLOOR)
+        return {
+            "snr_db": _decibel(x, error),
+            "si_sdr_db": _decibel(gain**2 * x, gain**2 * x - 2 * gain * both + y),
+        }
+
+
+def _products(x: npt.NDArray[Any], y: npt.NDArray[Any], error: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.array([np.vdot(a, b).real for a, b in ((x, x), (y, y), (x, y), (error, error))])
+
+
+def _decibel(signal: float, noise: float) -> float:
+    return float(10 * np.log10((signal + FLOOR) / (max(noise, 0.0) + FLOOR)))
 
 
 def compare(reference: Signal, estimate: Signal) -> dict[str, float]:
-    """SNR and SI-SDR of an estimate against a clean reference of the same length."""
+    """SNR and SI-SDR of an estimate against a clean reference of the same length.
+
+    Of signals that were real, the real part counts: what was measured.
+    """
     if reference.samples.shape != estimate.samples.shape:
         raise InputError(
             f"the reference has {reference.channels} channels of {reference.n} samples, the output "
             f"{estimate.channels} of {estimate.n}: give a reference of the same recording"
         )
-    x, y = measured(reference), measured(estimate)
-    return {"snr_db": snr_db(x, y), "si_sdr_db": si_sdr_db(x, y)}
+    running = RunningComparison()
+    running.add(*(z.samples.real if z.is_analytic else z.samples for z in (reference, estimate)))
+    return running.result()
+
+
+def compare_files(reference: str | Path, estimate: str | Path, **read: Any) -> dict[str, float]:
+    """:func:`compare` for two files, in bounded memory; ``read`` holds the reader's options (kind, rate)."""
+    sources = [open_source(path, **{"channels": "each", **read}) for path in (reference, estimate)]
+    if sources[0].channels != sources[1].channels:
+        raise InputError(
+            f"{reference} has {sources[0].channels} channels, {estimate} {sources[1].channels}: "
+            "give a reference of the same recording"
+        )
+    running = RunningComparison()
+    for x, y in zip_longest(*(rechunk(_measured(source), COMPARED_SAMPLES) for source in sources)):
+        if x is None or y is None or x.shape != y.shape:
+            raise InputError(f"{reference} and {estimate} differ in length: give a reference of the same recording")
+        running.add(x, y)
+    return running.result()
+
+
+def _measured(source: Source) -> Iterator[npt.NDArray[Any]]:
+    analytic = source.real or bool(source.provenance.get("analytic", False))
+    for block in source.complex_blocks():
+        yield block.real if analytic else block
 
 
 def ablation_table(restorer: Restorer, signal: Signal, task: Task, reference: Signal) -> list[dict[str, Any]]:
