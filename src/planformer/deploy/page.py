@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, HTTPException, Response
 
+from planformer.deploy.api_page import api_page
+
 FILES = Path(__file__).resolve().parent / "page_files"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -73,13 +75,17 @@ EXAMPLES: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-def build_page(state: Callable[[], dict[str, Any]]) -> APIRouter:
-    """The page's routes; ``state`` says what the page shows before the first file."""
+def build_page(state: Callable[[], dict[str, Any]], document: Callable[[], dict[str, Any]]) -> APIRouter:
+    """The page's routes; ``state`` says what the page shows before the first file, ``document`` is OpenAPI's."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
     async def page() -> Response:
         return _file("index.html")
+
+    @router.get("/docs")
+    async def documentation() -> Response:
+        return _answer(api_page(document()).encode(), ".html")
 
     @router.get("/page/state")
     async def begin() -> dict[str, Any]:
@@ -102,5 +108,9 @@ def build_page(state: Callable[[], dict[str, Any]]) -> APIRouter:
 
 def _file(name: str) -> Response:
     path = FILES / name
+    return _answer(path.read_bytes(), path.suffix)
+
+
+def _answer(content: bytes, suffix: str) -> Response:
     headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers=headers)
+    return Response(content, media_type=_TYPES[suffix], headers=headers)

@@ -127,10 +127,12 @@ def create_app(
         version=__version__,
         description="Any signal to a 256-number embedding.",
         lifespan=service.running,
+        docs_url=None,  # FastAPI's own pages load their viewers from a public server
+        redoc_url=None,
     )
     app.state.service = service
     app.include_router(build_router(service, [Depends(_bearer(token))] if token else []))
-    app.include_router(build_page(lambda: {**service.summary(), "token": bool(token)}))
+    app.include_router(build_page(lambda: {**service.summary(), "token": bool(token)}, app.openapi))
     app.add_exception_handler(PlanFormerError, _explain)
     app.add_middleware(BodyLimit, max_bytes=limits.max_bytes)
     if "*" not in hosts:

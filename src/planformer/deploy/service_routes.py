@@ -7,25 +7,21 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from planformer import __version__
 from planformer.deploy.index import item_vector
 from planformer.deploy.service_reader import Reading
 from planformer.deploy.service_uploads import BODY, uploaded
+from planformer.models.batching import Embedded
 from planformer.signals import Kind, Signal, write
 
 if TYPE_CHECKING:
     from planformer.deploy.service import Service
 
-KindOption = Query(None, description="What the content is, where it does not say itself.")
-RateOption = Query(None, gt=0, description="Samples per second, where the file does not say.")
-ChannelsOption = Query(None, description="each, mix or a number; default: sound is mixed, others each.")
-DatatypeOption = Query(None, description="Raw IQ bytes: their SigMF datatype, e.g. cf32_le.")
-SuffixOption = Query(None, description="Raw bytes: the ending that names their format, e.g. .csv.")
 MEDIA = {".wav": "audio/wav", ".png": "image/png", ".txt": "text/plain; charset=utf-8", ".npy": "application/x-npy"}
 _SUFFIX = {"audio": ".wav", "image": ".png", "text": ".txt"}  # every other kind comes back as .npy
 
@@ -56,6 +52,24 @@ class Neighbours(BaseModel):
     recall: float | None = Field(None, description="None: the search was exact")
 
 
+class Asked(NamedTuple):
+    """What the address says about an upload: the ending of its format, and options of the reader."""
+
+    suffix: str | None
+    read: dict[str, Any]
+
+
+def options_of_upload(
+    kind: Kind | None = Query(None, description="What the content is, where it does not say itself."),
+    rate: float | None = Query(None, gt=0, description="Samples per second, where the file does not say."),
+    channels: str | None = Query(None, description="each, mix or a number; default: sound is mixed, others each."),
+    datatype: str | None = Query(None, description="Raw IQ bytes: their SigMF datatype, e.g. cf32_le."),
+    suffix: str | None = Query(None, description="Raw bytes: the ending that names their format, e.g. .csv."),
+) -> Asked:
+    """The options that every upload takes."""
+    return Asked(suffix, {"kind": kind, "rate": rate, "channels": channels, "datatype": datatype})
+
+
 def build_router(service: Service, protected: list[Any]) -> APIRouter:
     """All endpoints; ``protected`` are the dependencies of those that need a token."""
     router = APIRouter()
@@ -73,22 +87,20 @@ def build_router(service: Service, protected: list[Any]) -> APIRouter:
 
 
 def _add_embedding(router: APIRouter, service: Service, options: dict[str, Any]) -> None:
+    async def embedded(request: Request, asked: Asked, **extra: Any) -> tuple[Reading, Embedded]:
+        async with uploaded(request, asked.suffix) as path:
+            reading = await service.read(path, mode="segments", **asked.read, **extra)
+        return reading, await service.embed(reading.samples)
+
     @router.post("/embed", **options)
     async def embed(
         request: Request,
-        kind: Kind | None = KindOption,
-        rate: float | None = RateOption,
-        channels: str | None = ChannelsOption,
-        datatype: str | None = DatatypeOption,
-        suffix: str | None = SuffixOption,
+        asked: Asked = Depends(options_of_upload),
         preview: bool = Query(False, description="Add an envelope and a spectrogram to draw."),
     ) -> Embedding:
         """The embedding of one signal: a file (multipart or raw bytes) or JSON numbers."""
-        read = {"kind": kind, "rate": rate, "channels": channels, "datatype": datatype, "preview": preview}
         async with service.admitted():
-            async with uploaded(request, suffix) as path:
-                reading = await service.read(path, mode="segments", **read)
-            found = await service.embed(reading.samples)
+            reading, found = await embedded(request, asked, preview=preview)
         return Embedding(
             embedding=found.embedding.tolist(),
             segments=found.segments,
@@ -100,20 +112,15 @@ def _add_embedding(router: APIRouter, service: Service, options: dict[str, Any])
     @router.post("/similar", **options)
     async def similar(
         request: Request,
-        k: int = Query(10, ge=1, le=1000),
-        kind: Kind | None = KindOption,
-        rate: float | None = RateOption,
-        datatype: str | None = DatatypeOption,
-        suffix: str | None = SuffixOption,
+        asked: Asked = Depends(options_of_upload),
+        k: int = Query(10, ge=1, le=1000, description="How many."),
     ) -> Neighbours:
         """The nearest items of the index that the service was started with."""
         index = service.index
         if index is None:
             raise HTTPException(404, "no index is loaded; start with planformer serve --index FOLDER")
         async with service.admitted():
-            async with uploaded(request, suffix) as path:
-                reading = await service.read(path, mode="segments", kind=kind, rate=rate, datatype=datatype)
-            found = await service.embed(reading.samples)
+            _, found = await embedded(request, asked)
             vector = item_vector(found.embedding, found.channels)
             answer = await service.call(lambda: (index.refresh(), index.search(vector, k))[1])
         near = [Neighbour(path=hit.item.path, kind=hit.item.kind, score=hit.score) for hit in answer.hits]
@@ -121,41 +128,23 @@ def _add_embedding(router: APIRouter, service: Service, options: dict[str, Any])
 
 
 def _add_restoration(router: APIRouter, service: Service, options: dict[str, Any]) -> None:
-    async def restored(
-        request: Request, task: Literal["denoise", "separate"], suffix: str | None, **read: Any
-    ) -> list[tuple[str, bytes]]:
+    async def restored(request: Request, task: Literal["denoise", "separate"], asked: Asked) -> list[tuple[str, bytes]]:
         async with service.admitted():
-            async with uploaded(request, suffix) as path:
-                signal = _signal(await service.read(path, mode="signal", **read))
+            async with uploaded(request, asked.suffix) as path:
+                signal = _signal(await service.read(path, mode="signal", **asked.read))
             outputs = await service.call(lambda: service.model.restorer.run(signal, task))
         return [_encoded(output, signal) for output in outputs]
 
     @router.post("/denoise", response_class=Response, **options)
-    async def denoise(
-        request: Request,
-        kind: Kind | None = KindOption,
-        rate: float | None = RateOption,
-        channels: str | None = ChannelsOption,
-        datatype: str | None = DatatypeOption,
-        suffix: str | None = SuffixOption,
-    ) -> Response:
+    async def denoise(request: Request, asked: Asked = Depends(options_of_upload)) -> Response:
         """The signal without its noise: WAV for sound, PNG for an image, text for text, else .npy."""
-        read = {"kind": kind, "rate": rate, "channels": channels, "datatype": datatype}
-        [(ending, data)] = await restored(request, "denoise", suffix, **read)
+        [(ending, data)] = await restored(request, "denoise", asked)
         return Response(data, media_type=MEDIA[ending], headers=_attachment(f"denoised{ending}"))
 
     @router.post("/separate", response_class=Response, **options)
-    async def separate(
-        request: Request,
-        kind: Kind | None = KindOption,
-        rate: float | None = RateOption,
-        channels: str | None = ChannelsOption,
-        datatype: str | None = DatatypeOption,
-        suffix: str | None = SuffixOption,
-    ) -> Response:
+    async def separate(request: Request, asked: Asked = Depends(options_of_upload)) -> Response:
         """Two sources of a mixture in a ZIP archive: source-a is the dominant one."""
-        read = {"kind": kind, "rate": rate, "channels": channels, "datatype": datatype}
-        outputs = await restored(request, "separate", suffix, **read)
+        outputs = await restored(request, "separate", asked)
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             for name, (ending, data) in zip(("source-a", "source-b"), outputs, strict=True):
