@@ -52,8 +52,20 @@ def test_a_timestamp_sees_its_surroundings_only(model: hear.HearModel) -> None:
     before, times = hear.get_timestamp_embeddings(x, model)
     after, _ = hear.get_timestamp_embeddings(changed, model)
     difference = (before - after).norm(dim=-1)[0] / before.norm(dim=-1)[0]
-    far = times[0] < 400  # the segment is 80 ms long here, the change starts at 750 ms
-    assert difference[far].median() * 10 < difference[times[0] > 800].min(), difference
+    half = 1000 * SMALL.segment / 2 / 16000  # 40 ms; the change starts at 750 ms
+    assert difference[times[0] + half <= 750].max() == 0
+    assert difference[times[0] - half >= 750].min() > 0.01
+
+
+def test_a_timestamp_is_embed_of_its_surroundings(model: hear.HearModel) -> None:
+    x = audio(2, 6000)
+    z, times = hear.get_timestamp_embeddings(x, model)
+    half = SMALL.segment // 2
+    padded = np.pad(x.numpy(), ((0, 0), (half, half)))
+    for sound, rows in zip(padded, z, strict=True):
+        for start, row in zip((times[0] * 16).long().tolist(), rows, strict=True):
+            expected = model.planformer.embed(sound[start : start + 2 * half], rate=16000, kind="audio")
+            np.testing.assert_allclose(row.numpy(), expected, atol=1e-5)
 
 
 def test_silence_and_short_clips(model: hear.HearModel) -> None:

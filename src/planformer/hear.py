@@ -1,7 +1,8 @@
 """The HEAR benchmark's common interface, so that the audio community's harness can run the encoder unchanged.
 
 Sound at 16 kHz: a segment of 5,120 samples is 320 ms. A scene is the whole clip, as ``PlanFormer.embed`` gives it. A
-timestamp embedding, every 50 ms, is that of the one segment centred on it (silence beyond the clip's ends).
+timestamp embedding, every 50 ms, is ``embed`` of the 320 ms centred on it (silence beyond the clip's ends): nothing
+outside them changes it, as the Hilbert transform is that of the stretch too and not of the whole clip.
 
 >>> model = load_model("random")
 >>> audio = torch.rand(2, 8000) * 2 - 1
@@ -55,15 +56,14 @@ def get_scene_embeddings(audio: Tensor, model: HearModel) -> Tensor:
 
 def get_timestamp_embeddings(audio: Tensor, model: HearModel) -> tuple[Tensor, Tensor]:
     """Sounds ``[n, samples]`` -> embeddings ``[n, times, 256]`` and their times in milliseconds ``[n, times]``."""
-    x = analytic(_checked(audio))
+    x = _checked(audio)
     config = model.planformer.preprocess
     length, hop = config.segment_length, round(HOP_MS * SAMPLE_RATE / 1000)
     count = -(-x.shape[1] // hop)
     padded = np.pad(x, ((0, 0), (length // 2, length)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, length, axis=1)[
-        :, : count * hop : hop
-    ]  # [n, times, len]
-    rows = [finish(row[None].copy(), removes_mean=config.remove_mean)[0] for row in windows]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, length, axis=1)
+    windows = windows[:, : count * hop : hop]  # [n, times, length]
+    rows = [finish(analytic(sound)[None], removes_mean=config.remove_mean)[0] for sound in windows]
     stacked = np.concatenate(rows)[:, None]  # [n * times, 1, 5120]
     embeddings = _embed(stacked, audio, model).unflatten(0, (len(x), count))
     times = torch.arange(count, dtype=torch.float32, device=audio.device) * HOP_MS
