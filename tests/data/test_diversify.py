@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from planformer.data.diversify import DiversifyConfig, diversify, fade, gate, quantise, stretch
+from planformer.data.diversify import (
+    DiversifyConfig,
+    carrier_shift,
+    diversify,
+    fade,
+    gate,
+    pulse,
+    quantise,
+    raster,
+    stretch,
+)
 
 N = 5120
 
@@ -73,3 +83,56 @@ def test_off_only_normalises() -> None:
     x = noise(4)
     out = diversify(3 * x, torch.Generator().manual_seed(0), DiversifyConfig.off())
     assert torch.allclose(out, x / x.abs().square().mean(-1, keepdim=True).sqrt(), atol=1e-5)
+
+
+def test_carrier_shift_moves_a_tone() -> None:
+    out = carrier_shift(tone(100), torch.tensor([0.25]))
+    assert int(torch.fft.fft(out)[0].abs().argmax()) == 100 + N // 4
+
+
+def test_pulses_repeat_with_their_period_and_share() -> None:
+    out = pulse(torch.ones(2, N, dtype=torch.complex64), torch.tensor([64.0, 0.0]), torch.full((2, 8), 0.25))
+    on = (out[0] != 0).reshape(-1, 64)
+    assert (on[:, :16]).all() and not on[:, 16:].any()
+    assert (out[1] == 1).all()
+
+
+def test_uneven_levels_are_as_many_and_unequally_likely() -> None:
+    spacing = torch.rand(3, 32, generator=torch.Generator().manual_seed(2)).pow(3) + 1e-3
+    out = quantise(noise(3), torch.tensor([2, 5, 32]), spacing).real
+    assert [len(row.unique()) for row in out] == [2, 5, 32]
+    for row, count in zip(out, (2, 5, 32), strict=True):
+        shares = row.unique(return_counts=True)[1] / N
+        wanted = spacing[[2, 5, 32].index(count), :count]
+        assert torch.allclose(shares, wanted / wanted.sum(), atol=2e-3)
+    assert (out.diff(dim=1).sign() * noise(3).real.diff(dim=1).sign() >= 0).all()  # order of the samples is kept
+
+
+def test_a_raster_resembles_its_own_mirror_line_after_line() -> None:
+    size = 32
+    out = raster(noise(1), torch.tensor([size]), torch.tensor([0.05]), torch.tensor([-9.0]))[0].real
+    path = torch.nn.functional.interpolate(out[None, None], size=2 * size * size, mode="linear", align_corners=True)
+    lines = path[0, 0, : size * size].reshape(size, size)
+    mirrored = torch.corrcoef(torch.stack((lines[:-1].flip(1).flatten(), lines[1:].flatten())))[0, 1]
+    straight = torch.corrcoef(torch.stack((lines[:-1].flatten(), lines[1:].flatten())))[0, 1]
+    assert mirrored > 0.8 > 0.5 > straight
+    assert raster(noise(1), torch.tensor([0]), torch.ones(1), torch.zeros(1)).equal(noise(1))
+
+
+def test_plain_sequences_are_untouched_and_noise_has_its_power() -> None:
+    x = noise(32)
+    everything = DiversifyConfig(plain_prob=1.0)
+    assert torch.equal(diversify(x, torch.Generator().manual_seed(0), everything), x)
+    noisy = DiversifyConfig.off().model_copy(update={"noise_prob": 1.0})
+    silent = tone(640).repeat(64, 1)
+    out = torch.fft.fft(diversify(silent, torch.Generator().manual_seed(0), noisy), norm="ortho").abs().square()
+    floor = out.sum(1) - out[:, 640]
+    ratio_db = 10 * torch.log10(out[:, 640] / floor)
+    assert -0.5 < ratio_db.min() < 3 and 37 < ratio_db.max() < 40.5  # 0 to 40 dB, uniform in dB
+    assert ratio_db.mean() == pytest.approx(20, abs=5)
+
+
+def test_the_first_seven_steps_draw_the_same_numbers_whatever_the_later_ones_do() -> None:
+    first = diversify(noise(8), torch.Generator().manual_seed(1))
+    later = diversify(noise(8), torch.Generator().manual_seed(1), DiversifyConfig(plain_prob=1e-9))
+    assert torch.allclose(first, later, atol=1e-5)

@@ -145,3 +145,17 @@ def test_wrong_groups_are_an_error() -> None:
     loss = DescriptorLoss(4, descriptor_sizes())
     with pytest.raises(ValueError, match="descriptor groups"):
         loss.calibrate({"spectrum": torch.zeros(1, 128)})
+
+
+def test_a_weighted_group_has_the_square_of_its_weight_as_power() -> None:
+    groups = varied(300)
+    loss = DescriptorLoss(4, descriptor_sizes(), components=8, group_weights={"amplitudes": 3.0})
+    loss.calibrate(groups)
+    standard = loss._standardise(loss._joined(groups)).square().mean(0)
+    power, start = {}, 0
+    for name, size in loss.groups.items():
+        power[name] = float(standard[start : start + size].sum())
+        start += size
+    assert power["amplitudes"] / power["spectrum"] == pytest.approx(9, rel=0.1)
+    with pytest.raises(ValueError, match="loudness"):
+        DescriptorLoss(4, descriptor_sizes(), group_weights={"loudness": 1.0})

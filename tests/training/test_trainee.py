@@ -188,3 +188,15 @@ def test_descriptors_fall_when_they_are_trained():
         optimizer.step()
         losses.append(float(output.total.detach()))
     assert sum(losses[-4:]) < sum(losses[:4])
+
+
+def test_descriptors_are_of_the_signal_or_of_the_noisy_input():
+    changes = ("networks.symmetry=false", "extra.descriptors_weight=1.0", "extra.descriptors_components=8")
+    for of in ("signal", "input"):
+        trainee, stream = build(*changes, "extra.descriptors_calibration=32", f"extra.descriptors_of={of}")
+        batch = stream.batch(0)
+        described = dict(trainee.extra._described(batch))
+        assert described["clean"] is batch.clean
+        assert described["augmented"] is (batch.target if of == "signal" else batch.noisy)
+    trainee, stream = build(*changes, "extra.descriptors_calibration=32", "extra.descriptors_branch=clean")
+    assert [name for name, _ in trainee.extra._described(stream.batch(0))] == ["clean"]

@@ -8,6 +8,8 @@ channel, fading, a burst with silence behind it, a coarse converter. The result 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
@@ -31,6 +33,18 @@ class DiversifyConfig(BaseModel):
     fading_prob: float = Field(default=0.3, ge=0, le=1, description="a smooth random envelope")
     gate_prob: float = Field(default=0.35, ge=0, le=1, description="silence from a random sample on")
     min_gate: float = Field(default=0.15, gt=0, le=1, description="shortest burst, share of the sequence")
+    uneven_levels: bool = Field(default=False, description="quantised amplitudes unequally likely, unequally far apart")
+    shift_prob: float = Field(default=0.0, ge=0, le=1, description="another carrier frequency, first of all")
+    pulse_prob: float = Field(default=0.0, ge=0, le=1, description="on and off with a period, as a pulsed radio")
+    raster_prob: float = Field(default=0.0, ge=0, le=1, description="samples as a smooth field, scanned line by line")
+    noise_prob: float = Field(default=0.0, ge=0, le=1, description="white noise at 0 to 40 dB, as part of the signal")
+    plain_prob: float = Field(default=0.0, ge=0, le=1, description="the recording as it is, no step taken")
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether any step beyond the first seven can be taken (their random numbers are drawn only then)."""
+        probs = (self.shift_prob, self.pulse_prob, self.raster_prob, self.noise_prob, self.plain_prob)
+        return self.uneven_levels or max(probs) > 0
 
     @classmethod
     def off(cls) -> DiversifyConfig:
@@ -61,17 +75,114 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     fading = torch.randn(len(x), 10, generator=generator)
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
 
+    wider = _Wider.draw(x, generator, config) if config.is_wider else None
+
+    original = x
+    if wider is not None:
+        x = carrier_shift(x, wider.shift)
     x = stretch(x, torch.where(taken(0, config.stretch_prob), factor, 1.0))
-    x = torch.where(taken(1, config.quantise_prob)[:, None], quantise(x, levels), x)
+    if wider is not None:
+        x = raster(x, wider.lines, wider.detail, wider.floor)
+    coarse = quantise(x, levels, wider.levels if wider is not None and config.uneven_levels else None)
+    x = torch.where(taken(1, config.quantise_prob)[:, None], coarse, x)
+    one_sided = taken(2, config.one_sided_prob) | taken(1, config.quantise_prob)
+    if wider is not None:
+        one_sided |= wider.lines > 0
     x = _shape_spectrum(
         x,
-        one_sided=taken(2, config.one_sided_prob) | taken(1, config.quantise_prob),
+        one_sided=one_sided,
         tilt=tilt * taken(3, config.tilt_prob),
         resonance=resonance * taken(4, config.resonance_prob)[:, None],
     )
     x = fade(x, fading * taken(5, config.fading_prob)[:, None])
+    if wider is not None:
+        x = unit_power(pulse(x, wider.period, wider.duty))
+        x = x + wider.noise_amplitude[:, None] * wider.noise
     # The silence behind a burst is not signal: as in preprocessing, power is that of the samples that are there.
-    return gate(unit_power(x), torch.where(taken(6, config.gate_prob), length, 1.0))
+    x = gate(unit_power(x), torch.where(taken(6, config.gate_prob), length, 1.0))
+    return x if wider is None else torch.where(wider.plain[:, None], original, x)
+
+
+@dataclass
+class _Wider:
+    """What the later steps draw: one value a sequence, neutral where the step is not taken."""
+
+    shift: Tensor  # [B] cycles per sample
+    levels: Tensor  # [B, 32] positive steps between neighbouring amplitudes
+    period: Tensor  # [B] samples, 0: no pulses
+    duty: Tensor  # [B, 8] share of a period that is on, along the sequence
+    lines: Tensor  # [B] lines of a scanned field, 0: not scanned
+    detail: Tensor  # [B] finest detail, cycles per line spacing
+    floor: Tensor  # [B] values below this many deviations are flat
+    noise: Tensor  # [B, n] unit power
+    noise_amplitude: Tensor  # [B]
+    plain: Tensor  # [B] bool
+
+    @classmethod
+    def draw(cls, x: Tensor, generator: torch.Generator, config: DiversifyConfig) -> _Wider:
+        count = len(x)
+        chosen = torch.rand(count, 5, generator=generator)
+        shift = torch.rand(count, generator=generator) - 0.5
+        levels = torch.rand(count, 32, generator=generator).clamp_min(1e-3).pow(3)
+        period = 16.0 * 40.0 ** torch.rand(count, generator=generator)  # 16 to 640 samples
+        duty = torch.rand(count, 8, generator=generator)
+        lines = torch.randint(12, 65, (count,), generator=generator)
+        detail = 0.02 * 15.0 ** torch.rand(count, generator=generator)  # 0.02 to 0.3
+        floor = 3 * torch.rand(count, generator=generator) - 2.5  # rarely below -2: often no flat part at all
+        noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        amplitude = 10 ** (-2 * torch.rand(count, generator=generator))
+        return cls(
+            shift * (chosen[:, 0] < config.shift_prob),
+            levels,
+            period * (chosen[:, 1] < config.pulse_prob),
+            duty,
+            lines * (chosen[:, 4] < config.raster_prob),
+            detail,
+            floor,
+            noise,
+            amplitude * (chosen[:, 2] < config.noise_prob),
+            chosen[:, 3] < config.plain_prob,
+        )
+
+
+def carrier_shift(x: Tensor, cycles: Tensor) -> Tensor:
+    """Move the spectrum by ``cycles[i]`` cycles per sample."""
+    return x * torch.exp(2j * torch.pi * cycles[:, None] * torch.arange(x.shape[-1]))
+
+
+def pulse(x: Tensor, period: Tensor, duty: Tensor) -> Tensor:
+    """On for a moving share of each ``period[i]`` samples, off for the rest (period 0: always on)."""
+    share = _smooth(duty, x.shape[-1])  # (B, n)
+    phase = torch.remainder(torch.arange(x.shape[-1]) / period[:, None].clamp_min(1.0), 1.0)
+    return x * ((phase < share.clamp(0.05, 0.95)) | (period[:, None] == 0))
+
+
+def raster(x: Tensor, lines: Tensor, detail: Tensor, floor: Tensor) -> Tensor:
+    """Lay the samples out as a square field, smooth it, and scan it to and fro, along lines and then along columns.
+
+    What a scanning transmitter sends: neighbouring lines resemble each other, so the signal nearly repeats, mirrored,
+    with the period of two lines. ``lines[i]`` 0 leaves a sequence as it is.
+    """
+    rows = []
+    for row, size, width, low in zip(x, lines.tolist(), detail.tolist(), floor.tolist(), strict=True):
+        if size == 0:
+            rows.append(row)
+            continue
+        spectrum = torch.fft.fft2(row[: size * size].real.reshape(size, size))
+        frequency = torch.fft.fftfreq(size)
+        gain = torch.exp(-0.5 * (frequency[:, None] ** 2 + frequency**2) / width**2)
+        field = torch.fft.ifft2(spectrum * gain).real
+        field = (field / field.std().clamp_min(1e-8)).clamp_min(low)
+        path = torch.cat((_to_and_fro(field), _to_and_fro(field.T)))  # (2 size²,)
+        scanned = F.interpolate((path - path.mean())[None, None], size=x.shape[-1], mode="linear", align_corners=True)
+        rows.append(scanned[0, 0].to(x.dtype))
+    return torch.stack(rows)
+
+
+def _to_and_fro(field: Tensor) -> Tensor:
+    turned = field.clone()
+    turned[1::2] = turned[1::2].flip(1)
+    return turned.flatten()
 
 
 def stretch(x: Tensor, factor: Tensor) -> Tensor:
@@ -92,11 +203,24 @@ def stretch(x: Tensor, factor: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def quantise(x: Tensor, levels: Tensor) -> Tensor:
-    """The real part on ``levels[i]`` equally likely amplitudes (its ranks, coarsely), as a real sequence."""
+def quantise(x: Tensor, levels: Tensor, spacing: Tensor | None = None) -> Tensor:
+    """The real part on ``levels[i]`` amplitudes (its ranks, coarsely), as a real sequence.
+
+    They are equally likely and equally far apart, or, with ``spacing`` ``[B, 32]``, as unequal as these positive
+    numbers: cut at their cumulative sums, and apart by the same numbers in reverse.
+    """
     ranks = x.real.argsort(-1).argsort(-1).to(torch.float32) / x.shape[-1]
     steps = levels[:, None].to(torch.float32)
-    return torch.complex((ranks * steps).floor() / (steps - 1) - 0.5, torch.zeros_like(ranks)).to(x.dtype)
+    if spacing is None:
+        return torch.complex((ranks * steps).floor() / (steps - 1) - 0.5, torch.zeros_like(ranks)).to(x.dtype)
+    used = torch.arange(spacing.shape[1]) < levels[:, None]
+    share = spacing * used / (spacing * used).sum(1, keepdim=True)
+    edges = share.cumsum(1).masked_fill(~used, 2.0)
+    index = torch.searchsorted(edges, ranks.contiguous(), right=True).clamp(max=spacing.shape[1] - 1)
+    index = torch.minimum(index, levels[:, None] - 1)
+    amplitude = share.flip(1).cumsum(1)  # for fewer than 32 levels the unused ones come first, as zero steps
+    amplitude = amplitude.gather(1, (index + spacing.shape[1] - levels[:, None]).clamp(max=spacing.shape[1] - 1))
+    return torch.complex(amplitude - 0.5, torch.zeros_like(ranks)).to(x.dtype)
 
 
 def _shape_spectrum(x: Tensor, *, one_sided: Tensor, tilt: Tensor, resonance: Tensor) -> Tensor:

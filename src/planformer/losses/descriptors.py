@@ -183,9 +183,13 @@ class DescriptorLoss(nn.Module):
         emphasis: float = 0.5,
         memory: float = 0.99,
         ridge: float = 1e-2,
+        group_weights: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__()
         self.groups = dict(groups)
+        self.group_weights = dict.fromkeys(self.groups, 1.0) | dict(group_weights or {})
+        if unknown := sorted(set(self.group_weights) - set(self.groups)):
+            raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(self.groups)}")
         total = sum(self.groups.values())
         if not 1 <= components <= total:
             raise ValueError(f"{components} components of {total} descriptors: choose 1 to {total}")
@@ -257,9 +261,10 @@ class DescriptorLoss(nn.Module):
         return torch.cat([descriptors[name] for name in self.groups], dim=1)
 
     def _standardise(self, values: Tensor) -> Tensor:
-        """Deviations from the mean, clipped at five, each group with the same total power."""
+        """Deviations from the mean, clipped at five; each group's total power is the square of its weight."""
         sizes = torch.tensor(list(self.groups.values()), device=values.device)
-        share = (1.0 / sizes.float().sqrt()).repeat_interleave(sizes)
+        weights = torch.tensor([self.group_weights[name] for name in self.groups], device=values.device)
+        share = (weights / sizes.float().sqrt()).repeat_interleave(sizes)
         return ((values - self.mean) / self.deviation).clamp(-5, 5) * share
 
 

@@ -37,6 +37,7 @@ class ExtraTerms(nn.Module):
                 descriptor_sizes(segment),
                 self.config.descriptors_components,
                 emphasis=self.config.descriptors_emphasis,
+                group_weights=self.config.descriptors_groups,
             )
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
@@ -54,7 +55,7 @@ class ExtraTerms(nn.Module):
             return
         seen, parts, count = [], [], 0
         for batch in batches:
-            signals = torch.cat((batch.clean, batch.target))
+            signals = torch.cat([x for _, x in self._described(batch)])
             seen.append(signals)
             parts.append(self.descriptors(deinterleave(signals)))
             count += len(signals)
@@ -79,20 +80,22 @@ class ExtraTerms(nn.Module):
     def _descriptors(
         self, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Descriptors of the noise-free signal, read from the branches the recipe names in one batch."""
+        """Descriptors read from the branches the recipe names, in one batch."""
         assert self.descriptors is not None
-        branch = self.config.descriptors_branch
-        pairs = []
-        if branch in ("clean", "both"):
-            pairs.append((clean.embedding, batch.clean))
-        if branch in ("augmented", "both"):
-            pairs.append((noisy.embedding, batch.target))
+        embeddings = {"clean": clean.embedding, "augmented": noisy.embedding}
+        pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
         described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
         joined = gather_batch({"embedding": torch.cat([e for e, _ in pairs]), **described})
         embedding = joined.pop("embedding")
         loss, details = self.descriptor_loss(embedding, joined)
         return loss, details
+
+    def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
+        """The branches that are read, each with the signals whose descriptors are asked for."""
+        augmented = batch.target if self.config.descriptors_of == "signal" else batch.noisy
+        both = [("clean", batch.clean), ("augmented", augmented)]
+        return [(name, x) for name, x in both if self.config.descriptors_branch in (name, "both")]
 
     def _start(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
         """Error of the start's embedding in units of its variance over the batch."""

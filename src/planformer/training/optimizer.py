@@ -1,4 +1,4 @@
-"""Adam with per-pattern learning rates, frozen parameters and decay of matrices only."""
+"""Adam or Muon with per-pattern learning rates, frozen parameters and decay of matrices only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from planformer.errors import ConfigError
+from planformer.training.muon import Muon, as_matrices
 from planformer.training.recipe import OptimizerConfig
 
 
@@ -35,20 +36,25 @@ def build_optimizer(module: nn.Module, config: OptimizerConfig) -> torch.optim.O
     for pattern in config.rate_factors:
         if not any(fnmatchcase(name, pattern) for name, _ in module.named_parameters()):
             raise ConfigError(f"optimizer.rate_factors: no parameter matches {pattern!r}")
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             continue
         factor = next((f for pattern, f in config.rate_factors.items() if fnmatchcase(name, pattern)), 1.0)
         decay = config.weight_decay if parameter.dim() > 1 else 0.0
-        groups.setdefault((factor, decay), []).append(parameter)
+        matrix = config.name == "muon" and parameter.dim() > 1 and min(as_matrices(parameter).shape[-2:]) > 1
+        groups.setdefault((factor, decay, matrix), []).append(parameter)
     if not groups:
         raise ConfigError("optimizer.freeze leaves no parameter to train")
     params = [
         {"params": members, "lr": config.learning_rate * factor, "full_lr": config.learning_rate * factor,
-         "weight_decay": decay}
-        for (factor, decay), members in groups.items()
+         "weight_decay": decay, "matrices": matrix}
+        for (factor, decay, matrix), members in groups.items()
     ]  # fmt: skip
+    if config.name == "muon":
+        return Muon(params, lr=config.learning_rate, betas=config.betas, eps=config.eps)
+    for group in params:
+        del group["matrices"]
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
     return kind(params, lr=config.learning_rate, betas=config.betas, eps=config.eps, fused=True)
 

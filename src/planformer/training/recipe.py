@@ -50,9 +50,9 @@ class DataConfig(Section):
 
 
 class OptimizerConfig(Section):
-    """Adam or AdamW, and which parameters it moves."""
+    """Adam, AdamW or Muon, and which parameters it moves."""
 
-    name: Literal["adam", "adamw"] = "adam"
+    name: Literal["adam", "adamw", "muon"] = "adam"
     learning_rate: float = Field(default=1e-4, gt=0)
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = Field(default=1e-8, gt=0)
@@ -97,6 +97,10 @@ class ExtraConfig(Section):
     descriptors_branch: Literal["clean", "augmented", "both"] = "both"
     descriptors_components: int = Field(default=128, ge=1, description="whitened principal components to be read")
     descriptors_emphasis: float = Field(default=0.5, ge=0, le=1, description="power of a component's variance")
+    descriptors_groups: dict[str, float] = Field(default={}, description="group -> weight before the components (1)")
+    descriptors_of: Literal["signal", "input"] = Field(
+        default="signal", description="describe the noise-free signal, or what the encoder sees, noise included"
+    )
     descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
