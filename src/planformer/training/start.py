@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from planformer.training.distributed import process_group
+from planformer.training.memory import keep_freed_memory
 from planformer.training.recipe import Recipe
 from planformer.training.run_folder import RunFolder, check_run
 from planformer.training.sources import open_sources
@@ -20,6 +21,7 @@ def pretrain(recipe: Recipe, out: Path, *, max_steps: int | None = None, show: b
 
     # Everything a user can get wrong is found before the first step.
     check_run(out, recipe)
+    keep_freed_memory()
     with process_group() as processes:
 
         def note(text: str) -> None:
