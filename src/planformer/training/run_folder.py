@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,12 @@ def describe_run(recipe: Recipe, data: dict[str, Any], processes: int) -> dict[s
     }
 
 
-def source_commit() -> str | None:
-    """The commit of the source tree the package runs from, with a mark when it was edited."""
+def source_commit() -> str:
+    """The commit of the source tree the package runs from, with a mark when it was edited.
+
+    Without git, or outside of a work tree, the installed distribution says what it is: the commit it was installed
+    from where pip recorded one, else its version.
+    """
     here = Path(__file__).resolve().parent
 
     def git(*args: str) -> str:
@@ -140,10 +145,24 @@ def source_commit() -> str | None:
         return result.stdout.strip()
 
     try:
+        # A package inside an environment inside somebody else's work tree is not that tree's commit.
+        git("ls-files", "--error-unmatch", Path(__file__).name)
         commit = git("rev-parse", "HEAD")
         return commit + ("+edited" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return _installed_version()
+
+
+def _installed_version() -> str:
+    """``release 0.1.0``, or the commit that pip installed from (direct_url.json, PEP 610)."""
+    from planformer import __version__
+
+    release = f"release {__version__}"
+    try:
+        recorded = json.loads(distribution("planformer").read_text("direct_url.json") or "{}")
+        return str(recorded["vcs_info"]["commit_id"])
+    except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+        return release
 
 
 def _differences(old: Recipe, new: Recipe) -> list[str]:
