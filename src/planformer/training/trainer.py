@@ -148,7 +148,8 @@ class Trainer:
                     self._calibrate()
                     self._milestone()
                 self._steps(stop)
-            self._final_save()
+                # Still inside: a launcher may pass on a signal that every process has already had.
+                self._final_save()
         finally:
             self.metrics.close()
             self.display.close()
