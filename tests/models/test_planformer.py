@@ -50,6 +50,24 @@ def test_random_is_a_function_of_the_seed(small: PlanFormer) -> None:
     assert PlanFormer.random(seed=1, config=SMALL).fingerprint != small.fingerprint
 
 
+def test_random_is_the_same_network_on_any_machine(model: PlanFormer) -> None:
+    """Values written down once: another machine, torch version or import order must give the same start values."""
+    pinned = {
+        "time_tokenizer.stages.0.convolution.weight": ([-0.0033482, 0.2399049, -0.368077], -0.4027047),
+        "time_transformer.focus.projection.weight": ([-0.0295564, -0.0714241, -0.0412812], 0.6031508),
+        "latent_fusion.to_time.weight": ([-0.0715218, -0.025555, 0.0267003], 11.3945343),
+        "frequency_pooling.logit.weight": ([-0.0507819, -0.0275487, 0.0015134], 1.1428005),
+    }
+    state = model.encoder.state_dict()
+    for name, (first, total) in pinned.items():
+        assert state[name].flatten()[:3].tolist() == pytest.approx(first, abs=1e-6), name
+        assert float(state[name].double().sum()) == pytest.approx(total, abs=1e-3), name
+    tone = np.exp(2j * np.pi * 0.1 * np.arange(5120)).astype(np.complex64)
+    z = model.embed(tone, rate=1.0, kind="iq")
+    assert z[:4] == pytest.approx([0.1048642, -0.7700607, -0.1538111, -0.1514812], abs=1e-4)
+    assert z[128:132] == pytest.approx([-0.2950476, -0.1547148, -0.3374595, 0.1504389], abs=1e-4)
+
+
 def test_random_does_not_depend_on_torch_defaults(small: PlanFormer) -> None:
     torch.set_default_dtype(torch.float64)
     try:
