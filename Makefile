@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
-DEV_EXTRAS := video,seismic,eval,track,export,serve,hub,dev
+DEV_EXTRAS := video,seismic,eval,track,export,serve,scale,hub,dev
 # Tests use one thread each and as many processes as there are cores.
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from planformer.errors import InputError, PlanFormerError
+from planformer.errors import InputError
 
 if TYPE_CHECKING:
+    from planformer.deploy.corpus import Row, RowOptions
     from planformer.deploy.table import Journal
     from planformer.models.planformer import PlanFormer
 
 app = typer.Typer(add_completion=False)
+ENGINES = ("auto", "torch", "ray")
 
 
 @app.command()
@@ -28,6 +31,8 @@ def embed(
     weights: str = typer.Option(None, help="Weights folder, hub name, random or random:SEED; default: shipped."),
     readout: str = typer.Option("latent", help="latent (256 numbers a channel) or tokens (512)."),
     batch_size: int = typer.Option(64, min=1, help="Segments that go through the network at once."),
+    engine: str = typer.Option("auto", help="torch (auto: this) or ray: many processes or machines, extra scale."),
+    workers: int = typer.Option(None, min=1, help="Processes of --engine ray; default: one for each core."),
     keep_going: bool = typer.Option(False, "-k", "--keep-going", help="Report bad files and go on (exit code 1)."),
     restart: bool = typer.Option(False, help="Drop a half-done output instead of resuming it."),
 ) -> None:
@@ -35,63 +40,73 @@ def embed(
 
     Example: planformer embed a.wav b.sigmf-meta c.png d.txt -o out.parquet
     """
+    from planformer.deploy.corpus import RowOptions
     from planformer.deploy.table import Journal, check_target
 
     check_target(output)
+    check_engine(engine, workers)
     paths = list(collect_files(files, recursive=recursive))
     from planformer.models.planformer import PlanFormer
 
     model = PlanFormer.load(weights)
-    options: dict[str, Any] = {"channels": channels, "kind": kind, "rate": rate, "readout": readout}
-    settings = {"fingerprint": model.fingerprint, **options}
+    options = RowOptions(channels, kind, rate, readout, batch_size)
+    # The engine is no part of the settings: its rows are the same, so one engine may finish what another began.
+    settings = {"fingerprint": model.fingerprint, **options.settings()}
     with Journal(output, settings, restart=restart) as journal:
-        bad = fill(journal, model, paths, batch_size=batch_size, keep_going=keep_going, **options)
+        bad = fill(journal, model, paths, options, engine=engine, workers=workers, keep_going=keep_going)
         good = journal.finish([str(path) for path in paths])
     typer.echo(f"{good} rows in {output}" + (f", {bad} files skipped" if bad else ""), err=True)
     if bad:
         raise typer.Exit(1)
 
 
+def check_engine(engine: str, workers: int | None) -> None:
+    """Say what is wrong before the weights are loaded."""
+    if engine not in ENGINES:
+        raise InputError(f"--engine {engine}: choose one of {', '.join(ENGINES)}")
+    if engine == "ray":
+        from planformer.deploy.scale import import_ray
+
+        import_ray()
+    elif workers is not None:
+        raise InputError("--workers: only with --engine ray")
+
+
 def fill(
     journal: Journal,
     model: PlanFormer,
     paths: list[Path],
+    options: RowOptions,
     *,
-    batch_size: int = 64,
+    engine: str = "auto",
+    workers: int | None = None,
     keep_going: bool = False,
-    readout: str = "latent",
-    kind: str | None = None,
-    **options: Any,
 ) -> int:
     """Embed what the journal does not have yet; returns how many files were bad."""
     stamps = {str(path): _stamp(path) for path in paths}
     todo = [path for path in paths if not journal.has(str(path), stamps[str(path)])]
     if len(todo) < len(paths):
         typer.echo(f"resuming: {len(paths) - len(todo)} of {len(paths)} files are done", err=True)
-    failures: list[PlanFormerError] = []
+    if engine == "ray":
+        from planformer.deploy.scale import ray_rows
 
-    def report(index: int, error: PlanFormerError) -> None:
-        failures.append(error)
-        typer.echo(f"skipped: {error}", err=True)
+        rows = ray_rows(model, todo, options, workers=workers)
+    else:
+        from planformer.deploy.corpus import embed_rows
 
-    read = {key: value for key, value in options.items() if key == "channels" and value is not None}
-    results = model.iter_embed(
-        todo,
-        kind=kind,
-        rate=options.get("rate"),
-        readout=readout,  # type: ignore[arg-type]
-        batch_size=batch_size,
-        on_error=report if keep_going else None,
-        **read,
-    )
-    from planformer.signals.reading import open_source
-
-    for found in _progress(results, len(todo), failures):
-        key = str(todo[found.index])
-        said = open_source(key, kind).kind  # type: ignore[arg-type]
-        fields = {"kind": said, "channels": found.channels, "segments": found.segments}
-        journal.append(key, fields, found.embedding, stamp=stamps[key])
-    return len(failures)
+        rows = embed_rows(model, todo, options, keep_going=keep_going)
+    bad = 0
+    with closing(rows):  # also when a bad file ends it early: workers stop now, not at the garbage collector's leisure
+        for row in _progress(rows, len(todo)):
+            if row.error is None:
+                fields = {"kind": row.kind, "channels": row.channels, "segments": row.segments}
+                journal.append(row.path, fields, row.embedding, stamp=stamps[row.path])
+            elif keep_going:
+                bad += 1
+                typer.echo(f"skipped: {row.error}", err=True)
+            else:
+                raise row.error
+    return bad
 
 
 def collect_files(paths: Iterable[Path], *, recursive: bool = False) -> Iterator[Path]:
@@ -126,7 +141,7 @@ def _stamp(path: Path) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}"
 
 
-def _progress(results: Iterable[Any], total: int, failures: list[PlanFormerError]) -> Iterator[Any]:
+def _progress(rows: Iterable[Row], total: int) -> Iterator[Row]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -134,6 +149,6 @@ def _progress(results: Iterable[Any], total: int, failures: list[PlanFormerError
     columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
-        for done, found in enumerate(results, 1):
-            yield found
-            bar.update(task, completed=done + len(failures))
+        for row in rows:
+            yield row
+            bar.advance(task)
