@@ -1,4 +1,4 @@
-"""The service on loopback: throughput, latency and memory under concurrent clients; and the similarity search.
+"""The service on loopback: throughput, latency and memory under concurrent clients.
 
 ``python -m benchmarks service`` sends for 20 s; ``python -m benchmarks.bench_service 10000 [WEIGHTS]`` sends that many
 requests, to a service with those weights.
@@ -18,13 +18,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from planformer.deploy.page import chirp
-from planformer.deploy.search import Approximate, exact_search, prepare_vectors
 
 CLIENTS = 8
 
 
 def run(requests: int | None = None, seconds: float = 20.0, weights: str = "random") -> list[dict[str, object]]:
-    return [*_load(requests, seconds, weights), *_search()]
+    """Rows for ``python -m benchmarks service``."""
+    return _load(requests, seconds, weights)
 
 
 @contextmanager
@@ -93,36 +93,19 @@ def _load(requests: int | None, seconds: float, weights: str) -> list[dict[str, 
         {"name": "latency p99", "value": 1000 * float(np.percentile(times, 99)), "unit": "ms"},
         {"name": "requests a batch", "value": shared, "unit": ""},
         {"name": "errors", "value": len(errors), "unit": "", "note": errors[0][:80] if errors else ""},
-        {"name": "memory after", "value": after, "unit": "MB", "ratio": after / before, "note": "against before"},
+        {
+            "name": "memory after",
+            "value": after,
+            "unit": "MB",
+            "ratio": after / before,
+            "note": f"{before:.0f} MB before",
+        },
     ]
 
 
 def _memory(process: object) -> float:
     family = [process, *process.children(recursive=True)]  # type: ignore[attr-defined]
     return sum(member.memory_info().rss for member in family) / 2**20
-
-
-def _search(items: int = 100_000, graph_items: int = 5_000) -> list[dict[str, object]]:
-    """Clustered vectors, as embeddings of a few hundred kinds of things are."""
-    rng = np.random.default_rng(0)
-    centres = rng.standard_normal((300, 256), np.float32)
-    rows = prepare_vectors(centres[rng.integers(300, size=items)] + rng.standard_normal((items, 256), np.float32))
-    started = time.perf_counter()
-    for query in rows[:10]:
-        exact_search(rows, query, 10)
-    exact = (time.perf_counter() - started) / 10
-    started = time.perf_counter()
-    graph = Approximate(rows[:graph_items])
-    built = time.perf_counter() - started
-    return [
-        {"name": f"exact search, {items:,} items", "value": 1000 * exact, "unit": "ms"},
-        {
-            "name": f"graph of {graph_items:,} items: recall at 10",
-            "value": graph.recall,
-            "unit": "",
-            "note": f"built and measured in {built:.1f} s",
-        },
-    ]
 
 
 if __name__ == "__main__":

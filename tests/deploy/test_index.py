@@ -172,6 +172,35 @@ def test_approximate_search_reports_its_recall(tmp_path: Path) -> None:
     assert first[0] == second[0]
 
 
+def test_one_item_beyond_the_limit_is_searched_by_the_graph(tmp_path: Path) -> None:
+    pytest.importorskip("usearch")
+    assert index_module.EXACT_LIMIT == 100_000
+    make(tmp_path / "idx", 40)
+    query = np.ones(WIDTH)
+    assert Index(tmp_path / "idx", exact_limit=40).search(query).recall is None
+    assert Index(tmp_path / "idx", exact_limit=39).search(query).recall == 1.0  # so few are all looked at
+
+
+@pytest.mark.slow
+def test_more_than_100_000_items(tmp_path: Path) -> None:
+    """The limit that users have, not a lowered one: the graph answers, and says how often it is right."""
+    pytest.importorskip("usearch")
+    count = 100_001
+    index = make(tmp_path / "idx", 0)
+    rows = np.random.default_rng(0).standard_normal((count, WIDTH)).astype(np.float32)
+    index_module._write_part(index.folder, [item(f"{i}.wav") for i in range(count)], list(rows))
+    opened = Index(tmp_path / "idx")
+    prepared, found = prepare_vectors(rows), 0
+    for query in np.random.default_rng(1).standard_normal((30, WIDTH)).astype(np.float32):
+        answer = opened.search(query, 10)
+        assert answer.searched == count
+        exact, _ = exact_search(prepared, prepare_vectors(query), 10)
+        found += len({hit.item.path for hit in answer.hits} & {f"{i}.wav" for i in exact})
+    assert answer.recall is not None
+    assert answer.recall > 0.9
+    assert found / 300 == pytest.approx(answer.recall, abs=0.1)
+
+
 def test_recall_is_measured_not_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("usearch")
     rows = prepare_vectors(np.random.default_rng(0).standard_normal((500, WIDTH)).astype(np.float32))
