@@ -2,54 +2,69 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
+import soundfile
 import torch
 
 from planformer.config import PlanFormerConfig
 from planformer.models.decoder import Decoder
 from planformer.models.decoder_config import DecoderConfig
 from planformer.models.encoder import Encoder
+from planformer.models.planformer import PlanFormer
+from planformer.models.restoration import Restorer
 
 SEGMENTS = 8
-# Peak memory is per process, so each length runs in its own: a WAV file in, a WAV file out.
-MEMORY = """
-import resource, sys, tempfile
-import numpy as np, soundfile, torch
-from planformer.config import PlanFormerConfig
-from planformer.models.restoration import Restorer
-from planformer.models.restoration_files import restore_file
-torch.set_num_threads(1)
-rng = np.random.default_rng(0)
-with tempfile.TemporaryDirectory() as folder:
-    with soundfile.SoundFile(folder + "/in.wav", "w", 16000, 1) as file:
-        for _ in range(int(sys.argv[1])):
-            file.write(rng.normal(size=16000).astype(np.float32) / 10)
-    restorer = Restorer.random(0, PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4))
-    restore_file(restorer, "denoise", folder + "/in.wav", folder + "/out.wav", batch_size=8)
-    print(soundfile.info(folder + "/out.wav").frames, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
+SOUND_RATE = 16_000
+NARROW = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
 
 
-def best_seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """The fastest of several runs, in seconds of this process's own time: other processes don't count."""
-    times = []
+def interleaved_seconds(*works: Callable[[], object], repeats: int = 5) -> list[float]:
+    """The fastest run of each, taken in turn (A, B, A, B ...), in seconds of this process's own time."""
+    times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
+        for work, taken in zip(works, times, strict=True):
+            start = time.process_time()
+            work()
+            taken.append(time.process_time() - start)
+    return [min(taken) for taken in times]
 
 
-def peak_megabytes(seconds: int) -> tuple[int, float]:
-    """Samples restored and peak memory of a process that denoises a sound of so many seconds at 16 kHz."""
-    result = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(seconds)], capture_output=True, text=True, check=True
-    ).stdout.split()
-    return int(result[0]), float(result[1])
+def write_sound(path: Path, seconds: int) -> Path:
+    """Noise, a second at a time."""
+    rng = np.random.default_rng(0)
+    with soundfile.SoundFile(str(path), "w", SOUND_RATE, 1) as file:
+        for _ in range(seconds):
+            file.write(rng.normal(size=SOUND_RATE).astype(np.float32) / 10)
+    return path
+
+
+def write_weights(folder: Path, config: PlanFormerConfig | None = None) -> Path:
+    """Encoder and compact decoder as they come from the generator, stored as trained ones are."""
+    restorer = Restorer.random(0, config)
+    PlanFormer(restorer.encoder).save_pretrained(folder)
+    restorer.save(folder)
+    return folder
+
+
+def restored_megabytes(verb: str, seconds: int, weights: Path, folder: Path) -> tuple[int, float]:
+    """Samples written and peak memory of ``planformer VERB`` in a process of its own, WAV to WAV."""
+    source, target = write_sound(folder / "in.wav", seconds), folder / "out.wav"
+    command = [sys.executable, "-m", "planformer", verb, str(source), "-o", str(target), "--weights", str(weights)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)  # of this child alone, unlike RUSAGE_CHILDREN
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"planformer {verb} failed with exit code {process.returncode}")
+    return soundfile.info(str(target)).frames, usage.ru_maxrss / 1024
 
 
 def run() -> list[dict[str, object]]:
@@ -60,19 +75,27 @@ def run() -> list[dict[str, object]]:
         rows = _times()
     finally:
         torch.set_num_threads(threads)
-    short, long = peak_megabytes(6), peak_megabytes(60)
-    rows.append(
-        {"name": "denoise a WAV, peak memory", "value": round(short[1]), "unit": "MB", "note": f"{short[0]:,} samples"}
-    )
-    rows.append(
-        {
-            "name": "denoise a WAV, peak memory, 10x longer",
-            "value": round(long[1]),
-            "unit": "MB",
-            "ratio": round(long[1] / short[1], 2),
-            "note": f"{long[0]:,} samples, narrow networks",
-        }
-    )
+    return rows + memory("denoise", 10, 100, NARROW, note="narrow networks")
+
+
+def memory(
+    verb: str, short: int, long: int, config: PlanFormerConfig | None = None, *, note: str = ""
+) -> list[dict[str, object]]:
+    """Peak memory for recordings of two durations. Ten minutes through the full-size networks:
+
+    ``python -c "from benchmarks.bench_decoder import memory; print(memory('denoise', 60, 600))"``
+    """
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        weights = write_weights(folder / "weights", config)
+        first = 0.0
+        for seconds in (short, long):
+            samples, peak = restored_megabytes(verb, seconds, weights, folder)
+            first = first or peak
+            text = f"{samples:,} samples" + (f", {note}" if note else "")
+            row = {"name": f"{verb} {seconds} s of WAV, peak memory", "value": round(peak), "unit": "MB", "note": text}
+            rows.append({**row, "ratio": round(peak / first, 2)})
     return rows
 
 
@@ -89,12 +112,13 @@ def _times() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     with torch.inference_mode():
         inputs = encode(False)
-        forward = best_seconds(lambda: encode(False)), best_seconds(lambda: decoder(*inputs, return_aux=False))
+        forward = interleaved_seconds(lambda: encode(False), lambda: decoder(*inputs, return_aux=False))
     with torch.no_grad():
         fixed = encode(False)  # the decoder's own gradient only
-    trained = (
-        best_seconds(lambda: encode(True)[2].square().mean().backward(), 3),  # type: ignore[attr-defined]
-        best_seconds(lambda: decoder(*fixed)[0].square().mean().backward(), 3),
+    trained = interleaved_seconds(
+        lambda: encode(True)[2].square().mean().backward(),  # type: ignore[attr-defined]
+        lambda: decoder(*fixed)[0].square().mean().backward(),
+        repeats=3,
     )
     for name, (first, second) in {"forward": forward, "forward and backward": trained}.items():
         per_segment = [1000 * value / SEGMENTS for value in (first, second)]

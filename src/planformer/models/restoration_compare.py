@@ -146,7 +146,7 @@ def ablation_table(restorer: Restorer, signal: Signal, task: Task, reference: Si
     return rows
 
 
-def draw(path: str | Path, signal: Signal, outputs: Mapping[str, Signal]) -> Path:
+def draw(path: str | Path, signal: Signal, outputs: Mapping[str, Signal], *, dpi: int = 80) -> Path:
     """A PNG: each output's waveform over the input's, the difference, and the spectrograms; images as images."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -156,7 +156,7 @@ def draw(path: str | Path, signal: Signal, outputs: Mapping[str, Signal]) -> Pat
         raise InputError(f"{path}: the comparison is a picture; name it .png")
     rows = len(outputs)
     height = 1 + 3.2 * rows * (1 if signal.kind == "image" else 2)
-    figure = Figure(figsize=(15, height), dpi=80)
+    figure = Figure(figsize=(15, height), dpi=dpi)
     figure.subplots_adjust(left=0.06, right=0.98, bottom=0.5 / height, top=1 - 0.4 / height, hspace=0.45, wspace=0.2)
     if signal.kind == "image":
         _draw_images(figure, signal, outputs)
