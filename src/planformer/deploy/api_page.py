@@ -94,11 +94,11 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"list of {_type(schema.get('items', {})) or 'values'}"
     if schema.get("type") == "object" and schema.get("properties"):
         return "object: " + ", ".join(f"{escape(key)} ({_type(value)})" for key, value in schema["properties"].items())
-    said = [str(schema.get("type", "")), *(f"{key} {schema[key]}" for key in _BOUNDS if key in schema)]
-    return escape(" ".join(said).strip())
+    bounds = [f"{word} {schema[key]}".strip() for key, word in _BOUNDS.items() if key in schema]
+    return escape(", ".join([str(schema.get("type", "")), *bounds]))
 
 
-_BOUNDS = ("format", "minimum", "exclusiveMinimum", "maximum", "default")
+_BOUNDS = {"format": "", "minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "default": "default"}
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
