@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from planformer.deploy import page
 from planformer.deploy.index import Index
 from planformer.deploy.service import create_app
 from planformer.deploy.service_limits import Limits
+from reference.signal_files import write_seismogram, write_sigmf_pair, write_video
 
 SMALL = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -123,6 +125,14 @@ def done(tab: Any, name: str) -> str:
     return str(tab.inner_text("#facts"))
 
 
+def drawn(tab: Any, canvas: str) -> bool:
+    """True when a canvas shows more than one colour."""
+    script = """id => { const c = document.getElementById(id);
+        const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return new Set(new Uint32Array(data.buffer)).size }"""
+    return int(tab.evaluate(script, canvas)) > 1
+
+
 @pytest.mark.browser
 def test_every_kind_of_file(tab: Any) -> None:
     for name, kind in (("chirp.wav", "audio"), ("qpsk.npy", "array"), ("rings.png", "image"), ("sentence.txt", "text")):
@@ -133,11 +143,48 @@ def test_every_kind_of_file(tab: Any) -> None:
         first = tab.inner_text("#neighbours tbody tr:first-child")
         assert name in first
         assert "1.0000" in first
-        for canvas in ("waveform", "spectrogram", "embedding"):
-            script = """id => { const c = document.getElementById(id);
-                const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
-                return new Set(new Uint32Array(data.buffer)).size }"""
-            assert tab.evaluate(script, canvas) > 1, canvas  # something is drawn
+        assert all(drawn(tab, canvas) for canvas in ("waveform", "spectrogram", "embedding"))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("name", "said", "caption", "channels"),
+    [
+        ("capture.sigmf", "iq, 1 channel, 0.002000 s at 1000000 Hz", "-500,000 to 500,000 Hz", 1),
+        ("quake.mseed", "seismic, 3 channels, 15.00 s at 100 Hz", "0 to 50 Hz", 3),
+        ("clip.mp4", "video, 3 channels", "Hz", 3),
+    ],
+)
+def test_recordings(tab: Any, tmp_path: Path, name: str, said: str, caption: str, channels: int) -> None:
+    """What only special software shows: radio with its metadata, a three-component seismogram, a film."""
+    path = tmp_path / name
+    if name.endswith(".sigmf"):
+        meta = write_sigmf_pair(tmp_path / "capture.sigmf-meta")
+        with tarfile.open(path, "w") as archive:
+            for member in (meta, meta.with_suffix(".sigmf-data")):
+                archive.add(member, f"capture/{member.name}")
+    elif name.endswith(".mseed"):
+        pytest.importorskip("pymseed", reason="pymseed is not installed: pip install 'planformer[seismic]'")
+        write_seismogram(path)
+    else:
+        pytest.importorskip("av", reason="av is not installed: pip install 'planformer[video]'")
+        write_video(path)
+    tab.set_input_files("#file", str(path))
+    assert f"{name}: {said}" in done(tab, name)
+    assert caption in tab.inner_text("#spectrogram-caption")
+    assert len(tab.text_content("#numbers").split()) == 64 * channels
+    assert tab.locator("#neighbours tbody tr").count() == len(page.EXAMPLES)
+    assert all(drawn(tab, canvas) for canvas in ("waveform", "spectrogram", "embedding"))
+    tab.screenshot(path=str(tmp_path / f"{path.stem}.png"), full_page=True)
+
+
+@pytest.mark.browser
+def test_documentation_in_the_browser(tab: Any, address: str, tmp_path: Path) -> None:
+    """``/docs`` is styled by our own file and loads nothing else (the fixture looks at every request)."""
+    tab.goto(address + "/docs")
+    assert "POST /embed" in tab.inner_text("main")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 29)"
+    tab.screenshot(path=str(tmp_path / "docs.png"), full_page=True)
 
 
 @pytest.mark.browser
