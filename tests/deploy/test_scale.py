@@ -67,6 +67,7 @@ def cluster() -> Iterator[Any]:
         yield ray
 
 
+@pytest.mark.slow  # starting Ray takes longer than all other tests of the folder together
 def test_two_workers_equal_the_plain_engine(
     cluster: Any, model: PlanFormer, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_two_workers_equal_the_plain_engine(
         np.testing.assert_allclose(a, b, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow  # starting Ray takes longer than all other tests of the folder together
 def test_a_bad_file_ends_the_run_with_its_name_and_the_other_engine_finishes_it(
     cluster: Any, model: PlanFormer, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
