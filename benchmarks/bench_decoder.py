@@ -23,6 +23,15 @@ from planformer.models.restoration import Restorer
 
 SEGMENTS = 8
 SOUND_RATE = 16_000
+# The command line, then the peak of this process in kB. Not ru_maxrss: it starts at what the parent held (Linux).
+MEASURED = """
+import sys
+from planformer.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")), flush=True)
+"""
 NARROW = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
 
 
@@ -57,14 +66,16 @@ def write_weights(folder: Path, config: PlanFormerConfig | None = None) -> Path:
 def restored_megabytes(verb: str, seconds: int, weights: Path, folder: Path) -> tuple[int, float]:
     """Samples written and peak memory of ``planformer VERB`` in a process of its own, WAV to WAV."""
     source, target = write_sound(folder / "in.wav", seconds), folder / "out.wav"
-    command = [sys.executable, "-m", "planformer", verb, str(source), "-o", str(target), "--weights", str(weights)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        _, status, usage = os.wait4(process.pid, 0)  # of this child alone, unlike RUSAGE_CHILDREN
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"planformer {verb} failed with exit code {process.returncode}")
-    return soundfile.info(str(target)).frames, usage.ru_maxrss / 1024
+    arguments = [verb, str(source), "-o", str(target), "--weights", str(weights)]
+    result = subprocess.run(
+        [sys.executable, "-c", MEASURED, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    peak = int(result.stdout.splitlines()[-1]) / 1024
+    return soundfile.info(str(target)).frames, peak
 
 
 def run() -> list[dict[str, object]]:
