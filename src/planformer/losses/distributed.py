@@ -50,11 +50,16 @@ def gather_sizes(count: int, device: torch.device) -> list[int]:
     return [int(part) for part in parts]
 
 
-def all_gather_rows(rows: Tensor) -> Tensor:
-    """Join ``[n, K]`` of all ranks along the first axis, differentiably; the input itself on a single rank."""
-    if world_size() == 1:
+def all_gather_rows(rows: Tensor, *, same_size: bool = False) -> Tensor:
+    """Join ``[n, K]`` of all ranks along the first axis, differentiably; the input itself on a single rank.
+
+    ``same_size``: every rank has the same n, so that the sizes need no round of their own.
+    """
+    world = world_size()
+    if world == 1:
         return rows
-    gathered: Tensor = _AllGather.apply(rows, gather_sizes(rows.shape[0], rows.device))
+    sizes = [rows.shape[0]] * world if same_size else gather_sizes(rows.shape[0], rows.device)
+    gathered: Tensor = _AllGather.apply(rows, sizes)
     return gathered
 
 

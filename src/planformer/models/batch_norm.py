@@ -58,7 +58,8 @@ def joint_moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     local_mean = x.sum(0) / rows
     local_square = (x - local_mean).square().sum(0)
     counts = x.new_full((1,), x.shape[0])
-    packed = all_gather_rows(torch.cat((local_mean, local_square, counts)).unsqueeze(0))  # (ranks, 2 C + 1)
+    own = torch.cat((local_mean, local_square, counts)).unsqueeze(0)
+    packed = all_gather_rows(own, same_size=True)  # (ranks, 2 C + 1)
     means, squares, counts = packed[:, : x.shape[1]], packed[:, x.shape[1] : -1], packed[:, -1:]
     total = counts.sum()
     mean = (counts * means).sum(0) / total

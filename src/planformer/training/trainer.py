@@ -75,7 +75,10 @@ class Trainer:
         with warnings.catch_warnings():  # torch 2.12 renamed the option; older ones know only this name
             warnings.simplefilter("ignore", FutureWarning)
             wrapped = DistributedDataParallel(
-                self.trainee, broadcast_buffers=False, find_unused_parameters=self.trainee.may_leave_parameters_unused
+                self.trainee,
+                broadcast_buffers=False,
+                gradient_as_bucket_view=True,  # spares a copy of every gradient, in memory and in time
+                find_unused_parameters=self.trainee.may_leave_parameters_unused,
             )
         warnings.filterwarnings("ignore", message="Grad strides do not match")  # kernels of one channel; harmless
         return wrapped
