@@ -91,6 +91,17 @@ def test_ablation_runs_every_variant_and_keeps_finished_ones(tmp_path, monkeypat
     assert len(trained) == 4
 
 
+def test_an_interrupted_ablation_says_how_to_go_on(tmp_path, monkeypatch):
+    def pretrain(recipe, out, *, show):
+        Trainer(recipe, tone_set(), tone_set(6, seed=1), out, show=False).run(max_steps=1)
+
+    monkeypatch.setattr(start, "pretrain", pretrain)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"baseline-seed0: interrupted"):
+            run_ablation(tiny_recipe(), [], tmp_path, steps=3, seeds=[0], show=False)
+    assert run_ablation(tiny_recipe(), [], tmp_path, steps=3, seeds=[0], show=False)
+
+
 def test_wrong_change_is_found_before_anything_is_trained(tmp_path, monkeypatch):
     monkeypatch.setattr(start, "pretrain", lambda *args, **kwargs: pytest.fail("trained"))
     with pytest.raises(ConfigError, match=r"unknown key model\.colour"):

@@ -90,6 +90,8 @@ def run_ablation(
         if not _finished(folder, plan):
             note(f"{variant.name}, seed {seed} ...")
             pretrain(plan, folder, show=show)
+            if not _finished(folder, plan):
+                raise InputError(f"{folder}: interrupted; the same command goes on where it was")
         if variant.name == BASELINE:
             results.setdefault(UNTRAINED, []).append(final_scores(folder, step=0))
         results.setdefault(variant.name, []).append(final_scores(folder, step=steps))
