@@ -240,7 +240,8 @@ def make_plain(trainer: Any) -> None:
         ]
         time_tokens, frequency_tokens, embedding, power = (torch.cat(x) for x in list(zip(*parts, strict=True))[:4])
         aux = {key: (parts[0][4][key] + parts[1][4][key]) / 2 for key in parts[0][4]}
-        return EncoderOutput(time_tokens, frequency_tokens, *embedding.chunk(2, -1), aux, power)
+        time_latent, frequency_latent = embedding.chunk(2, -1)
+        return EncoderOutput(time_tokens, frequency_tokens, time_latent, frequency_latent, aux, power)
 
     trainee.encode_pair = encode_pair
     for network in (trainee.symmetry_networks.time_transformer, trainee.symmetry_networks.frequency_transformer):
