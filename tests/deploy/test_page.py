@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-import socket
 import tarfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+
+from loopback import running
 
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
@@ -69,24 +68,14 @@ def test_examples_are_what_they_say() -> None:
 
 @pytest.fixture(scope="module")
 def address(model: PlanFormer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    uvicorn = pytest.importorskip("uvicorn")
     folder = tmp_path_factory.mktemp("examples")
     for name, (_, make) in page.EXAMPLES.items():
         (folder / name).write_bytes(make())
     index = Index.create(folder / "idx", fingerprint=model.fingerprint, width=64)
     fill(index, model, [folder / name for name in page.EXAMPLES])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     app = create_app(model, index=index, limits=Limits(readers=1))
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    with running(app) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

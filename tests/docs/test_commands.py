@@ -7,11 +7,8 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ import pytest
 import soundfile
 from PIL import Image
 
+from loopback import running
 from planformer import PlanFormer, PlanFormerConfig
 from planformer.cli.main import main
 
@@ -108,22 +106,12 @@ def test_scale(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def address() -> Iterator[str]:
     pytest.importorskip("fastapi")
-    uvicorn = pytest.importorskip("uvicorn")
     from planformer.deploy.service import create_app
     from planformer.deploy.service_limits import Limits
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     app = create_app(PlanFormer.load(), limits=Limits(readers=1))
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    with running(app) as found:
+        yield found
 
 
 def test_curl(address: str) -> None:
@@ -142,8 +130,8 @@ def test_curl(address: str) -> None:
 def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the point where the server would start."""
     pytest.importorskip("fastapi")
-    uvicorn = pytest.importorskip("uvicorn")
     assert run("planformer index add a.wav --to idx") == 0
+    uvicorn = pytest.importorskip("uvicorn")
     started: list[Any] = []
     monkeypatch.setattr(uvicorn, "run", lambda app, **options: started.append(options))
     lines = commands("service.md", "planformer")
