@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -146,6 +147,34 @@ def mfcc_row(seconds: float, segment: int) -> Row:
     return {"name": "MFCC, 13 coefficients", "value": 1 / spent, "unit": "segments/s", "ratio": spent / seconds}
 
 
+# Run as `python -c MEMORY keep|plain THREADS BATCH`: prints seconds per segment.
+MEMORY = """
+import sys
+from planformer.memory import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+import torch
+from benchmarks.bench_encoder import Encoder, best
+torch.set_num_threads(int(sys.argv[2]))
+encoder, x = Encoder().eval(), torch.randn(int(sys.argv[3]), 10240)
+with torch.inference_mode():
+    print(best(lambda: encoder(x, return_aux=False), 12) / len(x))
+"""
+
+
+def memory_row(count: int, batch: int) -> Row:
+    """What every command gains by keeping freed memory, against the allocator as it comes; fresh processes."""
+    seconds = []
+    for mode in ("plain", "keep"):
+        command = [sys.executable, "-c", MEMORY, mode, str(count), str(batch)]
+        root = Path(__file__).resolve().parent.parent
+        seconds.append(float(subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout))
+    plain, kept = seconds
+    name = f"freed memory kept, {count} thread(s), batch {batch}"
+    note = f"as it comes {1 / plain:.3g}/s"
+    return {"name": name, "value": 1 / kept, "unit": "segments/s", "ratio": plain / kept, "note": note}
+
+
 def run() -> list[Row]:
     torch.manual_seed(0)
     encoder = Encoder().eval()
@@ -157,4 +186,4 @@ def run() -> list[Row]:
             rows += found
             if count == 1:
                 rows += [vision_row(seconds), mfcc_row(seconds, encoder.config.segment)]
-    return rows
+    return rows + [memory_row(count, batch) for count in (1, 2) for batch in (2, 32)]

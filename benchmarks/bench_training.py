@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-ROUNDS = 3
+ROUNDS = 8
 SETTINGS = [
     "schedule.milestones=1",
     "schedule.steps_per_milestone=1000",
@@ -41,7 +41,7 @@ import json, os, resource, sys, time
 from pathlib import Path
 from benchmarks.bench_training import recipe, sequences
 from planformer.training.distributed import process_group
-from planformer.training.memory import keep_freed_memory
+from planformer.memory import keep_freed_memory
 from planformer.training.trainer import Trainer
 import torch
 torch.set_num_threads(1)

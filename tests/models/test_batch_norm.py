@@ -15,21 +15,23 @@ def test_one_group_is_torchs_batch_norm() -> None:
 
 
 def test_joint_path_equals_the_plain_one() -> None:
-    """The branch for several ranks, on one."""
+    """The branch for several ranks, on one: groups of different sizes, each with its own statistics."""
     torch.manual_seed(0)
-    x = 3 * torch.randn(16, 5) + 2
-    plain, joint = JointBatchNorm(5), JointBatchNorm(5)
-    torch.testing.assert_close(joint._normalise_jointly(x, 0), plain(x))
+    parts = [3 * torch.randn(16, 5) + 2, torch.randn(6, 5) - 1]
+    plain, joint = JointBatchNorm(5, 2), JointBatchNorm(5, 2)
+    torch.testing.assert_close(torch.cat(joint._normalise_jointly(parts)), plain(torch.cat(parts), (16, 6)))
+    torch.testing.assert_close(joint.running_mean, plain.running_mean)
     torch.testing.assert_close(joint.running_var, plain.running_var)
-    count, mean, variance = joint_moments(x)
-    assert count == 16
-    torch.testing.assert_close(mean, x.mean(0))
-    torch.testing.assert_close(variance, x.var(0, correction=0))
+    assert not torch.allclose(joint.running_mean[0], joint.running_mean[1])
+    for x, (count, mean, variance) in zip(parts, joint_moments(parts), strict=True):
+        assert count == len(x)
+        torch.testing.assert_close(mean, x.mean(0))
+        torch.testing.assert_close(variance, x.var(0, correction=0))
 
 
 def test_constant_features_are_finite() -> None:
     x = torch.ones(4, 3, requires_grad=True)
-    JointBatchNorm(3)._normalise_jointly(x, 0).square().sum().backward()
+    JointBatchNorm(3)._normalise_jointly([x])[0].square().sum().backward()
     assert x.grad is not None
     assert x.grad.isfinite().all()
 

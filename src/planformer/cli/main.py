@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from planformer import __version__
 from planformer.errors import PlanFormerError
+from planformer.memory import keep_freed_memory
 
 # verb -> (module, one line for --help). The order is the order of the user's path.
 VERBS: dict[str, tuple[str, str]] = {
@@ -63,6 +64,7 @@ def available_verbs() -> list[str]:
 
 
 def _run(verb: str, arguments: list[str]) -> NoReturn:
+    keep_freed_memory()  # this process is ours: docs/decisions.md has the gain
     try:
         app = importlib.import_module(f"planformer.cli.{VERBS[verb][0]}").app
         app(args=arguments, prog_name=f"planformer {verb}")

@@ -32,6 +32,7 @@ def serve(
     Example: planformer serve --index idx
     """
     try:
+        import torch
         import uvicorn
 
         from planformer.deploy.service import create_app
@@ -40,7 +41,11 @@ def serve(
     from planformer.deploy.service_limits import Limits
     from planformer.models.planformer import PlanFormer
 
-    limits = Limits(max_bytes=max_mb << 20, max_samples=max_samples, max_pending=max_pending, readers=readers)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # of this thread, which answers; the network's thread has them all
+    limits = Limits(
+        max_bytes=max_mb << 20, max_samples=max_samples, max_pending=max_pending, readers=readers, threads=threads
+    )
     application = create_app(
         PlanFormer.load(weights),
         index=index,

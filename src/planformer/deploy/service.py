@@ -52,7 +52,7 @@ class Service:
         """Start the threads and processes with the application, stop them with it."""
         limits = self.limits
         self.readers = ReaderPool(limits.readers, seconds=limits.read_seconds, memory=limits.read_memory)
-        self.batcher = Batcher(self.model, max_batch=limits.max_batch)
+        self.batcher = Batcher(self.model, max_batch=limits.max_batch, threads=limits.threads)
         self._threads = ThreadPoolExecutor(limits.readers, "planformer-reader")
         try:
             yield

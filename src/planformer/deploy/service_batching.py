@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from planformer.models.batching import Embedded, embed_sources
 from planformer.models.planformer import PlanFormer
@@ -34,14 +35,20 @@ class _Job:
 class Batcher:
     """Gathers what is waiting, up to ``max_batch`` segments, after at most ``patience`` seconds.
 
+    ``threads`` is the network thread's share of the processor. OpenMP keeps a team of workers for every thread that
+    computes, and once all teams together outnumber the cores each of them sleeps between two operations instead of
+    spinning: half the speed. So whoever sets it keeps the other threads at one (``torch.set_num_threads(1)``).
+
     >>> batcher = Batcher(PlanFormer.random())
     >>> batcher.embed(np.ones((1, 1, 5120), np.complex64)).result().embedding.shape
     (256,)
     >>> batcher.close()
     """
 
-    def __init__(self, model: PlanFormer, *, max_batch: int = 64, patience: float = 0.004) -> None:
-        self.model, self.max_batch, self.patience = model, max_batch, patience
+    def __init__(
+        self, model: PlanFormer, *, max_batch: int = 64, patience: float = 0.004, threads: int | None = None
+    ) -> None:
+        self.model, self.max_batch, self.patience, self.threads = model, max_batch, patience, threads
         self.groups = self.embedded = 0
         self._queue: queue.Queue[_Job | None] = queue.Queue()
         self._thread = threading.Thread(target=self._loop, name="planformer-network", daemon=True)
@@ -65,6 +72,8 @@ class Batcher:
         return job.future
 
     def _loop(self) -> None:
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)  # of this thread only
         while True:
             group, rest, go_on = self._gather()
             self._run(group)

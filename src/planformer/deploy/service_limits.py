@@ -29,6 +29,8 @@ class Limits:
     """Reading processes."""
     max_batch: int = 64
     """Segments that go through the network at once."""
+    threads: int | None = None
+    """Threads of the network; see :class:`planformer.deploy.service_batching.Batcher`."""
 
 
 class BodyLimit:

@@ -33,35 +33,48 @@ class JointBatchNorm(nn.BatchNorm1d):
         parts = x.split(list(sizes)) if sizes is not None else (x,)
         if len(parts) > self.running_mean.shape[0]:
             raise ValueError(f"{len(parts)} groups of rows for {self.running_mean.shape[0]} groups of statistics")
-        normalised = [self._normalise(part, group) for group, part in enumerate(parts)]
+        normalise = self._normalise_jointly if self.training and world_size() > 1 else self._normalise
+        normalised = normalise(parts)
         return normalised[0] if len(normalised) == 1 else torch.cat(normalised)
 
-    def _normalise(self, x: Tensor, group: int) -> Tensor:
-        if self.training and world_size() > 1:
-            return self._normalise_jointly(x, group)
-        mean, variance = self.running_mean[group], self.running_var[group]
+    def _normalise(self, parts: Sequence[Tensor]) -> list[Tensor]:
         momentum = 0.1 if self.momentum is None else self.momentum
-        return F.batch_norm(x, mean, variance, self.weight, self.bias, self.training, momentum, self.eps)
+        return [
+            F.batch_norm(x, mean, variance, self.weight, self.bias, self.training, momentum, self.eps)
+            for x, mean, variance in zip(parts, self.running_mean, self.running_var, strict=False)
+        ]
 
-    def _normalise_jointly(self, x: Tensor, group: int) -> Tensor:
-        count, mean, variance = joint_moments(x)
-        with torch.no_grad():
-            momentum = 0.1 if self.momentum is None else self.momentum
-            self.running_mean[group].lerp_(mean, momentum)
-            self.running_var[group].lerp_(variance * (count / (count - 1)), momentum)
-        return (x - mean) * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+    def _normalise_jointly(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """All groups ask the other ranks together: every question is a moment at which one rank waits for another."""
+        momentum = 0.1 if self.momentum is None else self.momentum
+        normalised = []
+        for group, (x, (count, mean, variance)) in enumerate(zip(parts, joint_moments(parts), strict=True)):
+            with torch.no_grad():
+                self.running_mean[group].lerp_(mean, momentum)
+                self.running_var[group].lerp_(variance * (count / (count - 1)), momentum)
+            normalised.append((x - mean) * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias)
+        return normalised
 
 
-def joint_moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Number of rows, mean and biased variance per feature of ``[n, C]`` over all ranks (Chan's stable combination)."""
-    rows = max(x.shape[0], 1)
-    local_mean = x.sum(0) / rows
-    local_square = (x - local_mean).square().sum(0)
-    counts = x.new_full((1,), x.shape[0])
-    own = torch.cat((local_mean, local_square, counts)).unsqueeze(0)
-    packed = all_gather_rows(own, same_size=True)  # (ranks, 2 C + 1)
-    means, squares, counts = packed[:, : x.shape[1]], packed[:, x.shape[1] : -1], packed[:, -1:]
-    total = counts.sum()
-    mean = (counts * means).sum(0) / total
-    variance = (squares + counts * (means - mean).square()).sum(0) / total
-    return total.detach(), mean, variance
+def joint_moments(parts: Sequence[Tensor]) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Number of rows, mean and biased variance per feature of each ``[n, C]`` over all ranks, in one collective.
+
+    Chan's stable combination of the ranks' own moments.
+    """
+    own = torch.cat([_moments(x) for x in parts]).unsqueeze(0)
+    packed = all_gather_rows(own, same_size=True)  # (ranks, groups (2 C + 1))
+    found = []
+    for moments in packed.split([2 * x.shape[1] + 1 for x in parts], 1):
+        width = moments.shape[1] // 2
+        means, squares, counts = moments[:, :width], moments[:, width:-1], moments[:, -1:]
+        total = counts.sum()
+        mean = (counts * means).sum(0) / total
+        variance = (squares + counts * (means - mean).square()).sum(0) / total
+        found.append((total.detach(), mean, variance))
+    return found
+
+
+def _moments(x: Tensor) -> Tensor:
+    """Mean, summed squared deviation and number of this rank's rows: ``[2 C + 1]``."""
+    mean = x.sum(0) / max(x.shape[0], 1)
+    return torch.cat((mean, (x - mean).square().sum(0), x.new_full((1,), x.shape[0])))

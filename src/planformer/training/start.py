@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from planformer.memory import keep_freed_memory
 from planformer.training.distributed import process_group
-from planformer.training.memory import keep_freed_memory
 from planformer.training.recipe import Recipe
 from planformer.training.run_folder import RunFolder, check_run
 from planformer.training.sources import open_sources

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from planformer.training import memory
+from planformer import memory
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 # Blocks of 16 to 24 MB, more in all than glibc keeps of its own accord, allocated and freed in turn as a step does:
 # how many pages must the kernel supply again?
 FAULTS = """
 import resource, sys
-from planformer.training.memory import keep_freed_memory
+from planformer.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def rounds():
