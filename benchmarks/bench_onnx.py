@@ -1,24 +1,53 @@
-"""onnxruntime beside torch on the same encoder: segments a second at 1 and 2 threads, in turns in one run.
+"""onnxruntime beside torch on the same encoder: segments a second at 1 and 2 threads.
 
-Best of several. One thread is measured in CPU time, which other load on the machine hardly changes; two threads can
-only be compared by the wall clock, so their row means something on an idle machine only. Most of the run is the export.
+Each engine runs in a process of its own, in turns: in one process their pools of waiting threads slow each other down.
+Torch runs as the commands run it, with freed memory kept. One thread is measured in CPU time, which other load on the
+machine hardly changes; two threads can only be compared by the wall clock, so their rows mean something on an idle
+machine only. Most of the run is the export.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+BATCHES = (1, 4, 16)
+ROUNDS = 3
+# Run as `python -c ENGINE torch|onnx THREADS BATCH FILE`: prints the best seconds of several calls.
+ENGINE = """
+import sys, time
 import numpy as np
-
-if TYPE_CHECKING:
-    from torch import nn
-
-BATCHES = (1, 16)
-REPEATS = 5
+engine, threads, batch, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+x = np.random.default_rng(0).standard_normal((batch, 10240), dtype=np.float32)
+if engine == "torch":
+    from planformer.memory import keep_freed_memory
+    keep_freed_memory()
+    import torch
+    from planformer import PlanFormer
+    from planformer.deploy.onnx import SegmentNetwork
+    torch.set_num_threads(threads)
+    network = SegmentNetwork(PlanFormer.random(seed=0)).eval()
+    def call():
+        with torch.inference_mode():
+            network(torch.from_numpy(x))
+else:
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    def call():
+        session.run(None, {"iq": x})
+clock = time.process_time if threads == 1 else time.perf_counter
+times = []
+for repeat in range(12):
+    start = clock()
+    call()
+    times.append(clock() - start)
+print(min(times[2:]))
+"""
 
 
 def run() -> list[dict[str, object]]:
@@ -27,57 +56,33 @@ def run() -> list[dict[str, object]]:
         import onnxruntime  # noqa: F401
     except ImportError:
         return [{"name": "onnx", "value": None, "unit": "", "note": "skipped: pip install 'planformer[export]'"}]
-    import torch
-
     from planformer import PlanFormer
-    from planformer.deploy.onnx import SegmentNetwork, export_onnx
+    from planformer.deploy.onnx import export_onnx
 
     model = PlanFormer.random(seed=0)
-    threads_before = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "encoder.onnx"
         start = time.perf_counter()
         worst = max(export_onnx(model, path).values())
         seconds = time.perf_counter() - start
         rows = [{"name": "onnx export", "value": seconds, "unit": "s", "note": f"largest difference {worst:.1e}"}]
-        network = SegmentNetwork(model).eval()
-        rows += [_compare(network, path, threads, batch) for threads in (1, 2) for batch in BATCHES]
-    torch.set_num_threads(threads_before)
-    return rows
+        return rows + [_compare(path, threads, batch) for threads in (1, 2) for batch in BATCHES]
 
 
-def _compare(network: nn.Module, path: Path, threads: int, batch: int) -> dict[str, object]:
-    import onnxruntime
-    import torch
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    torch.set_num_threads(threads)
-    x = np.random.default_rng(0).standard_normal((batch, 10240), dtype=np.float32)
-
-    def by_torch() -> object:
-        with torch.inference_mode():
-            return network(torch.from_numpy(x))
-
-    clock = time.process_time if threads == 1 else time.perf_counter
-    torch_seconds, onnx_seconds = _best(clock, by_torch, lambda: session.run(None, {"iq": x}))
+def _compare(path: Path, threads: int, batch: int) -> dict[str, object]:
+    by_torch, by_onnx = float("inf"), float("inf")
+    for _ in range(ROUNDS):
+        by_torch = min(by_torch, _seconds("torch", threads, batch, path))
+        by_onnx = min(by_onnx, _seconds("onnx", threads, batch, path))
     return {
         "name": f"onnxruntime, batch {batch}, {threads} threads",
-        "value": batch / onnx_seconds,
+        "value": batch / by_onnx,
         "unit": "segments/s",
-        "ratio": torch_seconds / onnx_seconds,
-        "note": f"torch {batch / torch_seconds:.1f} segments/s, {'CPU' if threads == 1 else 'wall'} time",
+        "ratio": by_torch / by_onnx,
+        "note": f"torch {batch / by_torch:.1f} segments/s, {'CPU' if threads == 1 else 'wall'} time",
     }
 
 
-def _best(clock: Callable[[], float], *works: Callable[[], object]) -> list[float]:
-    """Best time of each, run in turns so that other load hits all alike; the first round warms up."""
-    best = [float("inf")] * len(works)
-    for repeat in range(REPEATS + 1):
-        for i, work in enumerate(works):
-            start = clock()
-            work()
-            if repeat:
-                best[i] = min(best[i], clock() - start)
-    return best
+def _seconds(engine: str, threads: int, batch: int, path: Path) -> float:
+    command = [sys.executable, "-c", ENGINE, engine, str(threads), str(batch), str(path)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
