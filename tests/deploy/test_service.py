@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import torch
 from PIL import Image
 
 pytest.importorskip("fastapi")
@@ -247,6 +248,16 @@ def test_a_request_that_waits_too_long_is_given_up(model: PlanFormer) -> None:
     codes, health = run_many(model, Limits(readers=1, max_wait=2.0), 2, slow=True)
     assert codes == [503, 503]
     assert health["pending"] == 0
+
+
+def test_the_networks_threads_are_its_own(model: PlanFormer) -> None:
+    """An idle team of OpenMP workers beside the network's halves its speed, so each thread has its own number."""
+    before = torch.get_num_threads()
+    batcher = Batcher(model, threads=before + 1)
+    assert batcher.call(torch.get_num_threads).result() == before + 1
+    assert torch.get_num_threads() == before
+    batcher.close()
+    torch.set_num_threads(before)  # threads that start later take the number that was set last
 
 
 def test_batched_equals_alone(model: PlanFormer) -> None:
