@@ -14,7 +14,7 @@ import pytest
 
 from planformer.deploy import index as index_module
 from planformer.deploy.index import Index, Item, content_hash, item_vector
-from planformer.deploy.search import Approximate, exact_search, prepare_vectors
+from planformer.deploy.search import Approximate, exact_search, graph_file, prepare_vectors
 from planformer.errors import InputError
 
 WIDTH = 8
@@ -199,6 +199,63 @@ def test_more_than_100_000_items(tmp_path: Path) -> None:
     assert answer.recall is not None
     assert answer.recall > 0.9
     assert found / 300 == pytest.approx(answer.recall, abs=0.1)
+
+
+def test_the_graph_is_kept_until_the_rows_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("usearch")
+    folder, query = tmp_path / "idx", np.ones(WIDTH)
+    index = make(folder, 60, exact_limit=50)
+    assert index.must_build
+    first = index.search(query)
+    (graph,) = folder.glob("graph-*.usearch")
+    with monkeypatch.context() as never:
+        never.setattr(Approximate, "_measure", lambda *_: pytest.fail("built again"))
+        opened = Index(folder, exact_limit=50)
+        assert not opened.must_build
+        assert opened.search(query) == first
+    with opened.writer() as writer:
+        writer.add(item("new.wav"), -query)
+    assert opened.must_build
+    assert opened.search(-query).hits[0].item.path == "new.wav"
+    assert not graph.exists()  # the graph of the old rows is of no use any more
+    assert len(list(folder.glob("graph-*"))) == 2
+
+
+@pytest.mark.parametrize("harm", ["junk", "empty", "notes", "other rows"])
+def test_a_damaged_graph_is_made_again(tmp_path: Path, harm: str) -> None:
+    pytest.importorskip("usearch")
+    rng = np.random.default_rng(0)
+    rows, others = (prepare_vectors(rng.standard_normal((200, WIDTH)).astype(np.float32)) for _ in range(2))
+    Approximate.stored(others if harm == "other rows" else rows, tmp_path, "x")
+    graph = graph_file(tmp_path, "x")
+    if harm in ("junk", "empty"):
+        graph.write_bytes(b"junk" * 100 * (harm == "junk"))
+    if harm == "notes":
+        graph.with_suffix(".json").write_text("[]")
+    assert Approximate._open(rows, graph) is None
+    again = Approximate.stored(rows, tmp_path, "x")
+    assert again.search(rows[7], 1)[0].tolist() == [7]
+    assert Approximate._open(rows, graph) is not None
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
+    pytest.importorskip("usearch")
+    rows = prepare_vectors(np.random.default_rng(0).standard_normal((100, WIDTH)).astype(np.float32))
+    found = Approximate.stored(rows, tmp_path / "absent", "x")
+    assert found.search(rows[3], 1)[0].tolist() == [3]
+
+
+def test_tight_clusters_get_more_candidates() -> None:
+    """As many as it takes: with the fewest candidates the graph misses most neighbours within a cluster."""
+    pytest.importorskip("usearch")
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((30, 64)).astype(np.float32)
+    rows = centres[rng.integers(30, size=6000)] + rng.standard_normal((6000, 64)).astype(np.float32)
+    graph = Approximate(prepare_vectors(rows))
+    assert graph.recall >= 0.9
+    few = Approximate.__new__(Approximate)
+    few._rows, few._graph, few.candidates = graph._rows, graph._graph, 10
+    assert few._measure(np.random.default_rng(1)) < graph.recall
 
 
 def test_recall_is_measured_not_assumed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,8 @@ def similar(
     model = PlanFormer.load(weights)
     opened.check(model.fingerprint)
     found = next(model.iter_embed([file], kind=kind, rate=rate))
+    if opened.must_build:
+        typer.echo(f"building the search graph of {len(opened):,} items; it is kept for the next search ...", err=True)
     answer = opened.search(item_vector(found.embedding, found.channels), k)
     if as_json:
         hits = [{"path": hit.item.path, "kind": hit.item.kind, "score": hit.score} for hit in answer.hits]

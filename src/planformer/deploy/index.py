@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from planformer.deploy.search import EXACT_LIMIT, Approximate, Vectors, exact_search, prepare_vectors
+from planformer.deploy.search import EXACT_LIMIT, Approximate, Vectors, exact_search, graph_file, prepare_vectors
 from planformer.errors import InputError
 from planformer.files import replace_file
 
@@ -163,11 +163,21 @@ class Index:
             recall = None
         else:
             if self._approximate is None:
-                self._approximate = Approximate(self._prepared)
+                self._approximate = Approximate.stored(self._prepared, self.folder, self._digest())
             places, scores = self._approximate.search(prepared, k)
             recall = self._approximate.recall
         hits = [Hit(self.items[place], float(score)) for place, score in zip(places, scores, strict=True)]
         return Answer(hits, len(self.items), recall)
+
+    @property
+    def must_build(self) -> bool:
+        """Whether the next search begins with building a graph, which takes a minute for 100,000 items."""
+        few = len(self.items) <= self.exact_limit
+        return not few and self._approximate is None and not graph_file(self.folder, self._digest()).exists()
+
+    def _digest(self) -> str:
+        """A name for the rows in memory: data files never change."""
+        return hashlib.sha256("\n".join(self._state or ()).encode()).hexdigest()[:16]
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
