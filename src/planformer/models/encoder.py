@@ -20,7 +20,7 @@ from planformer.nn.parseval import Aux, ParsevalTransformer
 from planformer.nn.positions import sinusoidal_positions
 from planformer.nn.sequence_pooling import AttentionalPooling, RunningPool
 
-PIECE = 4  # segments at a time at inference: larger pieces leave the cache and are returned to the system each time
+PIECE = 16  # segments at a time at inference: of 4 to 64, the fastest on one thread (docs/decisions.md)
 
 
 @dataclass
