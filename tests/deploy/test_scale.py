@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -213,3 +216,32 @@ def test_rows_survive_the_journey() -> None:
     ]
     assert [r.embedding.tolist() for r in back] == [[1.5, 0, 0], [0], []]
     assert [str(r.error) for r in back] == ["None", "None", "c: damaged"]
+
+
+CLIENT = """
+import ray, sys
+ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False, _node_ip_address=sys.argv[1].split(":")[0])
+print("inside", ray.get(ray.remote(lambda: 6 * 7).remote()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", ["right", "wrong", "none"])
+def test_a_cluster_of_our_own_refuses_who_has_no_token(token: str) -> None:
+    """Ray's ports are open to the network, and who is let in can run code."""
+    if importlib.util.find_spec("ray") is None:  # not importorskip: the token must be there before the import
+        pytest.skip("ray is not installed")
+    ray = scale.import_ray()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
+    if token != "none":
+        environment["RAY_AUTH_MODE"] = "token"
+        environment["RAY_AUTH_TOKEN"] = os.environ["RAY_AUTH_TOKEN"] if token == "right" else "0" * 64
+    with scale._cluster(ray, 1):
+        address = ray.get_runtime_context().gcs_address
+        command = [sys.executable, "-c", CLIENT, address]
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+            inside, said = "inside 42" in done.stdout, done.stderr
+        except subprocess.TimeoutExpired as error:
+            inside, said = b"inside" in (error.stdout or b""), str(error.stderr)
+    assert inside == (token == "right"), said
