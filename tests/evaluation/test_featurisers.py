@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +205,47 @@ def test_vision_tower_pools_windows_and_normalises() -> None:
     np.testing.assert_allclose(tower.features(grey)[0], expected, rtol=1e-4)
     assert tower.not_applicable(TaskData([b"text"], as_labels(["a"]), "text")) is not None
     assert "PLANFORMER_NOT_SET" in (Tower().not_applicable(grey) or "")
+
+
+def test_a_file_that_is_not_the_towers_weights_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planformer.errors import WeightsError
+    from planformer.evaluation.baselines.peers import VisionTower
+
+    class Tower(VisionTower):
+        name, title, variable = "tower", "tower", "PLANFORMER_TOWER"
+
+        def build(self, weights: Path) -> Any:
+            raise RuntimeError("Error(s) in loading state_dict:\nMissing key(s)")
+
+    monkeypatch.setenv("PLANFORMER_TOWER", str(tmp_path))
+    with pytest.raises(WeightsError, match=r"tower: .* is not its weights \(Error\(s\) in loading state_dict:\)$"):
+        _ = Tower().tower
+
+
+@pytest.mark.parametrize(("library", "name"), [("open_clip", "clip"), ("timm", "dino")])
+def test_weights_on_disk_give_the_librarys_own_numbers(
+    library: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way with the real packages and random weights; where extra ``peers`` is not there, it is skipped."""
+    package = pytest.importorskip(library, reason="extra peers", exc_type=ImportError)
+    import torch
+    from safetensors.torch import save_file
+
+    from planformer.evaluation.baselines.peers import Clip, Dino
+
+    if name == "clip":
+        theirs = package.create_model("ViT-B-32-quickgelu", pretrained=None).eval()
+        tower: Clip | Dino = Clip()
+    else:
+        theirs = package.create_model("vit_small_patch16_dinov3", pretrained=False, num_classes=0).eval()
+        tower = Dino()
+    save_file({key: value.contiguous() for key, value in theirs.state_dict().items()}, tmp_path / "w.safetensors")
+    monkeypatch.setenv(tower.variable, str(tmp_path / "w.safetensors"))
+    x = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        expected = (theirs.visual if name == "clip" else theirs)(x)
+        torch.testing.assert_close(tower.tower(x), expected, atol=1e-5, rtol=1e-5)
+    assert expected.shape == (1, {"clip": 512, "dino": 384}[name])
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planformer.errors import MissingExtraError, WeightsError
+from planformer.errors import MissingExtraError, PlanFormerError, WeightsError
 from planformer.evaluation.baselines.spectrograms import Pixels, audio_pictures, photo, radio_pictures
 from planformer.evaluation.featurisers import Advance, Features, Featuriser
 from planformer.evaluation.tasks import TaskData
@@ -43,7 +43,14 @@ class VisionTower(Featuriser):
     @property
     def tower(self) -> nn.Module:
         if self._tower is None:
-            self._tower = self.build(self.weights()).eval().requires_grad_(False)
+            weights = self.weights()
+            try:
+                self._tower = self.build(weights).eval().requires_grad_(False)
+            except PlanFormerError:
+                raise
+            except Exception as error:  # libraries of others, files of users: anything can happen
+                reason = str(error).partition("\n")[0][:200]
+                raise WeightsError(f"{self.name}: {weights} is not its weights ({reason})") from error
         return self._tower
 
     def weights(self) -> Path:
