@@ -22,6 +22,7 @@ import numpy as np
 
 from planformer.deploy.corpus import Row, RowOptions, embed_rows
 from planformer.errors import InputError, MissingExtraError, PlanFormerError
+from planformer.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +115,7 @@ class Worker:
     def __init__(self, shared: list[Any], ledger: Any, options: RowOptions) -> None:
         import ray
 
+        keep_freed_memory()
         self._model: PlanFormer = ray.get(shared[0])
         self._begin = lambda key: int(ray.get(ledger.begin.remote(key)))
         self._end = lambda key: ray.get(ledger.end.remote(key))
