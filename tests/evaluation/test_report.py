@@ -6,6 +6,7 @@ import json
 import mmap
 import shutil
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -88,6 +89,16 @@ def test_averages_never_mix_task_sets(run: Evaluation) -> None:
     by_type = {row[0].text: row[column].text for row in table.rows}
     assert by_type["physical"] != tables.NONE and by_type["mixed"] == by_type["all"] == tables.NONE
     assert "semantic" not in by_type
+
+
+def test_a_run_with_the_other_probe_only_has_its_own_differences_and_averages(run: Evaluation) -> None:
+    other = replace(run, entries=[e if e.method == "majority" else replace(e, probe="rbf") for e in run.entries])
+    assert (run.main_probe, other.main_probe) == ("linear", "rbf")
+    average, expected = tables.average_table(other), tables.average_table(run)
+    assert average.title == "Averages by type of task (rbf probe)"
+    column = average.header.index("mfcc")
+    assert [row[column].text for row in average.rows] == [row[column].text for row in expected.rows]
+    assert other.difference(other.tasks[0], "random 5-fold") == run.difference(run.tasks[0], "random 5-fold")
 
 
 def test_the_best_of_a_row_is_marked_even_if_it_is_a_baseline(run: Evaluation) -> None:

@@ -77,8 +77,15 @@ class Evaluation:
     skipped: list[tuple[str, str, str]] = field(default_factory=list)  # (task, method, why)
     features: dict[str, Features] = field(default_factory=dict)  # the judged method's, by task
 
-    def find(self, task: str, method: str, split: str, probe: str = "linear") -> Entry | None:
-        wanted = (task, method, split, probe)
+    @property
+    def main_probe(self) -> str:
+        """The probe of differences, averages and pictures: the linear one where it ran."""
+        ran = [entry.probe for entry in self.entries if entry.method != MAJORITY]
+        return ran[0] if ran and "linear" not in ran else "linear"
+
+    def find(self, task: str, method: str, split: str, probe: str | None = None) -> Entry | None:
+        """One cell; without ``probe``, of the main one."""
+        wanted = (task, method, split, probe or self.main_probe)
         return next((e for e in self.entries if (e.task, e.method, e.split, e.probe) == wanted), None)
 
     def splits(self, task: str) -> list[str]:
@@ -88,7 +95,7 @@ class Evaluation:
     def random_methods(self) -> list[str]:
         return [name for name in self.methods if name.startswith("random:") and "+" not in name]
 
-    def difference(self, task: LoadedTask, split: str, probe: str = "linear") -> Difference | None:
+    def difference(self, task: LoadedTask, split: str, probe: str | None = None) -> Difference | None:
         """The judged method against the untrained encoders, item by item; None without both."""
         own = self.find(task.name, self.model, split, probe)
         others = [e for m in self.random_methods() if m != self.model and (e := self.find(task.name, m, split, probe))]

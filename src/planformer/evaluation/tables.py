@@ -81,9 +81,9 @@ def main_table(run: Evaluation, probe: str = "linear") -> Table:
     return Table(f"Accuracy, {probe} probe", header, rows, note)
 
 
-def difference_table(run: Evaluation, probe: str = "linear") -> Table:
-    """The judged method against untrained encoders, and who wins the row."""
-    rows = []
+def difference_table(run: Evaluation) -> Table:
+    """The judged method against untrained encoders by the main probe, and who wins the row."""
+    rows, probe = [], run.main_probe
     for task in run.tasks:
         for split in run.splits(task.name):
             difference = run.difference(task, split, probe)
@@ -118,12 +118,16 @@ def difference_table(run: Evaluation, probe: str = "linear") -> Table:
     )
     if run.model.startswith("random:"):
         note += " The judged encoder is itself untrained: a difference here is the luck of its seed."
-    return Table("Is it better than random weights?", header, rows, note)
+    return Table("Is it better than random weights?" + _other_probe(run), header, rows, note)
 
 
-def average_table(run: Evaluation, probe: str = "linear") -> Table:
+def _other_probe(run: Evaluation) -> str:
+    return "" if run.main_probe == "linear" else f" ({run.main_probe} probe)"
+
+
+def average_table(run: Evaluation) -> Table:
     """Averages by type over the tasks that *every* column of a row has, so that no column averages other tasks."""
-    rows = []
+    rows, probe = [], run.main_probe
     counted = [task for task in run.tasks if task.in_averages]
     for kind in (*TASK_TYPES, "all"):
         of_type = [t for t in counted if kind in ("all", t.type)]
@@ -141,7 +145,7 @@ def average_table(run: Evaluation, probe: str = "linear") -> Table:
         "Mean over the tasks named in the row, each by its first split. A method that does not apply to one of them "
         "has no average: columns are never averaged over different tasks."
     )
-    return Table("Averages by type of task", ["type", "tasks", *run.methods], rows, note)
+    return Table("Averages by type of task" + _other_probe(run), ["type", "tasks", *run.methods], rows, note)
 
 
 def _scores(run: Evaluation, tasks: list[LoadedTask], method: str, probe: str) -> list[float]:
