@@ -166,9 +166,9 @@ with torch.inference_mode():
 def memory_row(count: int, batch: int) -> Row:
     """What every command gains by keeping freed memory, against the allocator as it comes; fresh processes."""
     seconds = []
+    root = Path(__file__).resolve().parent.parent
     for mode in ("plain", "keep"):
         command = [sys.executable, "-c", MEMORY, mode, str(count), str(batch)]
-        root = Path(__file__).resolve().parent.parent
         seconds.append(float(subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout))
     plain, kept = seconds
     name = f"freed memory kept, {count} thread(s), batch {batch}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from planformer.memory import keep_freed_memory
 from planformer.training.distributed import process_group
 from planformer.training.recipe import Recipe
 from planformer.training.run_folder import RunFolder, check_run
@@ -21,7 +20,6 @@ def pretrain(recipe: Recipe, out: Path, *, max_steps: int | None = None, show: b
 
     # Everything a user can get wrong is found before the first step.
     check_run(out, recipe)
-    keep_freed_memory()
     with process_group() as processes:
 
         def note(text: str) -> None:
