@@ -26,11 +26,60 @@ def test_a_tone_peaks_in_its_band(frequency: float) -> None:
     assert abs(int(groups["phase_steps"].argmax()) - (frequency + 0.5) * 32) <= 1
 
 
-def test_a_burst_shows_in_the_envelope() -> None:
+def test_a_burst_shows_in_the_envelopes() -> None:
     x = noise(1)
     x[:, N // 2 :] = 0
-    envelope = Descriptors()(x)["envelope"][0]
-    assert envelope[:40].min() > envelope[40:].max() + 5
+    groups = Descriptors()(x)
+    for name in ("envelope", "fine_envelope"):
+        first, second = groups[name][0].chunk(2)
+        assert first.min() > second.max() + 3, name
+
+
+def test_a_burst_shows_in_the_blocks_it_covers() -> None:
+    x = noise(1)
+    x[:, : 8 * N // 20] = 0
+    x[:, 12 * N // 20 :] = 0
+    blocks = Descriptors()(x)["kernel_blocks"].reshape(16, 20)
+    wide = torch.arange(16) % 4 == 3  # 9 taps at dilation 64 reach two blocks further
+    assert (blocks[:, 9:12].amin(1) > blocks[:, :8].amax(1) + 5).all()
+    assert (blocks[~wide, 9:12].amin(1) > blocks[~wide, 13:].amax(1) + 5).all()
+
+
+def test_kernel_responses_equal_the_plain_convolution() -> None:
+    descriptors, x = Descriptors(), noise(3)
+    x[1] = tone(0.05)[0]  # a constant magnitude: its spread is nearly zero
+    groups = descriptors(x)
+    response = torch.fft.ifft(torch.fft.fft(x.to(torch.complex128))[:, None] * descriptors.kernels)  # (B, k, n)
+    magnitude = response.abs()
+    positive = (response.real > 0).double().mean(-1)
+    power = torch.log(magnitude.square().mean(-1) + 1e-4)
+    plain = torch.cat([positive, power, magnitude.std(-1)], 1)
+    assert torch.allclose(groups["kernels"].double(), plain, atol=1e-3)
+    blocks = torch.log(magnitude[:, :16].square().reshape(3, 16, 20, -1).mean(-1) + 1e-4)
+    assert torch.allclose(groups["kernel_blocks"].double(), blocks.flatten(1), atol=1e-3)
+
+
+@pytest.mark.parametrize("frequency", [-0.2, -0.02, 0.01, 0.3])
+def test_a_tone_that_stops_deviates_in_its_logarithmic_band(frequency: float) -> None:
+    x = tone(frequency)
+    steady = Descriptors()(x)
+    x[:, N // 2 :] = 0
+    stopped = Descriptors()(x)
+    band, side = divmod(int(steady["band_means"].argmax()), 2)  # bands from low to high, both sides of each
+    edges = torch.logspace(0, torch.log10(torch.tensor(256.0)).item(), 25)
+    assert side == int(frequency < 0)
+    assert edges[band] - 1.5 <= abs(frequency) * 512 <= edges[band + 1] + 1.5
+    assert steady["band_deviations"][0, 2 * band + side] < 0.1 < 3 < stopped["band_deviations"][0, 2 * band + side]
+
+
+def test_chosen_groups_equal_those_of_all() -> None:
+    x = noise(2)
+    everything = Descriptors()(x)
+    chosen = Descriptors(groups=["kernel_blocks", "spectrum"])(x)
+    assert list(chosen) == ["spectrum", "kernel_blocks"]
+    assert all(torch.equal(everything[name], value) for name, value in chosen.items())
+    with pytest.raises(ValueError, match="loudness"):
+        Descriptors(groups=["loudness"])
 
 
 def test_envelope_modulation_shows_its_rate() -> None:
@@ -56,6 +105,10 @@ def test_global_phase_leaves_all_but_the_waveform_dependent_groups() -> None:
         "spectrogram",
         "envelope",
         "modulation",
+        "fine_envelope",
+        "kernel_blocks",
+        "band_means",
+        "band_deviations",
         "phase_steps",
     ):
         assert torch.allclose(first[name], second[name], atol=1e-3), name

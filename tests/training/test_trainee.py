@@ -109,6 +109,15 @@ def test_descriptors_are_calibrated_on_the_stream_and_read_from_both_branches():
     assert float(output.total.detach()) == pytest.approx(float(sum(output.terms.values())), rel=1e-5)
 
 
+def test_a_descriptor_group_of_weight_zero_is_left_out():
+    trainee, _ = build("extra.descriptors_weight=1.0", "extra.descriptors_groups={kernels: 0, envelope: 2}")
+    assert "kernels" not in trainee.extra.descriptors.groups
+    assert list(trainee.extra.descriptor_loss.groups) == list(trainee.extra.descriptors.groups)
+    assert trainee.extra.descriptor_loss.group_weights["envelope"] == 2
+    with pytest.raises(ConfigError, match="greater than or equal to 0"):
+        build("extra.descriptors_groups={kernels: -1}")
+
+
 def test_without_symmetry_only_the_extra_terms_train():
     changes = ("extra.descriptors_weight=3.0", "extra.descriptors_components=8", "extra.descriptors_calibration=32")
     trainee, stream = build(*changes, "networks.symmetry=false")

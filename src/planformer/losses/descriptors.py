@@ -10,12 +10,28 @@ probe can use. Everything is computed from the training signals themselves; noth
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+GROUPS = (
+    "spectrum",
+    "spectrum_deviation",
+    "log_spectrum",
+    "spectrogram",
+    "envelope",
+    "modulation",
+    "waveform",
+    "amplitudes",
+    "phase_steps",
+    "kernels",
+    "fine_envelope",
+    "kernel_blocks",
+    "band_means",
+    "band_deviations",
+)
 FLOOR = 1e-4  # -40 dB under the mean power of a unit-power signal: keeps the logarithms finite in silence
 
 
@@ -78,30 +94,45 @@ def _random_kernels(count: int, size: int, length: int, seed: int = 1234) -> Ten
 class Descriptors(nn.Module):
     """Complex unit-power signals ``[B, n]`` -> named groups of real descriptors ``[B, k]``.
 
-    >>> groups = Descriptors(5120)(torch.randn(2, 5120, dtype=torch.complex64))
-    >>> groups["envelope"].shape
+    ``groups`` names those wanted, in any order; all of them without it.
+
+    >>> found = Descriptors(5120)(torch.randn(2, 5120, dtype=torch.complex64))
+    >>> found["envelope"].shape
     torch.Size([2, 80])
     """
 
     log_bands: Tensor
+    frame_bands: Tensor
     kernels: Tensor
 
-    def __init__(self, length: int = 5120, num_kernels: int = 32) -> None:
+    def __init__(self, length: int = 5120, num_kernels: int = 32, groups: Iterable[str] | None = None) -> None:
         super().__init__()
         self.length = length
+        self.groups = tuple(name for name in GROUPS if groups is None or name in set(groups))
+        if unknown := sorted(set(groups or ()) - set(GROUPS)):
+            raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(GROUPS)}")
         self.register_buffer("log_bands", _log_frequency_matrix(length, 32), persistent=False)
+        self.register_buffer("frame_bands", _log_frequency_matrix(512, 24), persistent=False)
         self.register_buffer("kernels", _random_kernels(num_kernels, 9, length), persistent=False)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         if x.shape[-1] != self.length:
             raise ValueError(f"descriptors were made for {self.length} samples, not {x.shape[-1]}")
-        power = x.abs().square()
+        found: dict[str, Tensor] = {}
+        for names, family in self._families().items():
+            if not set(names).isdisjoint(self.groups):
+                found |= family(x)
+        return {name: found[name] for name in self.groups}
+
+    def _families(self) -> dict[tuple[str, ...], Callable[[Tensor], dict[str, Tensor]]]:
+        """Groups that are computed together."""
         return {
-            **self._spectral(x),
-            **self._temporal(x, power),
-            **self._distributions(x),
-            "kernels": self._kernel_responses(x),
+            ("spectrum", "spectrum_deviation", "log_spectrum", "spectrogram"): self._spectral,
+            ("envelope", "modulation", "waveform", "fine_envelope"): self._temporal,
+            ("amplitudes", "phase_steps"): self._distributions,
+            ("kernels", "kernel_blocks"): self._kernel_responses,
+            ("band_means", "band_deviations"): self._frame_bands,
         }
 
     def _spectral(self, x: Tensor) -> dict[str, Tensor]:
@@ -116,15 +147,23 @@ class Descriptors(nn.Module):
             "spectrogram": log_power(blocks).flatten(1),
         }
 
-    def _temporal(self, x: Tensor, power: Tensor) -> dict[str, Tensor]:
-        envelope = log_power(_bands(power, 80))
+    def _frame_bands(self, x: Tensor) -> dict[str, Tensor]:
+        """Mean and deviation over time of the log power in logarithmic bands: what a cepstrum is made from."""
+        frames = torch.fft.ifftshift(_frames(x, 512, 128), dim=-1)  # (B, 37, 512), zero frequency first
+        bands = log_power(frames @ self.frame_bands.T)  # (B, 37, 48)
+        return {"band_means": bands.mean(1), "band_deviations": bands.std(1)}
+
+    @staticmethod
+    def _temporal(x: Tensor) -> dict[str, Tensor]:
+        power = x.abs().square()
         fine = log_power(_bands(power, 640))
         modulation = torch.fft.rfft(fine - fine.mean(1, keepdim=True), norm="ortho").abs().square()[:, 1:]  # (B, 320)
         waveform = torch.view_as_real(x.reshape(x.shape[0], 80, -1).mean(-1)).flatten(1)
         return {
-            "envelope": envelope,
+            "envelope": log_power(_bands(power, 80)),
             "modulation": log_power(_bands(modulation, 32)),
             "waveform": torch.sign(waveform) * waveform.abs().sqrt(),
+            "fine_envelope": log_power(_bands(power, 320)),
         }
 
     @staticmethod
@@ -145,14 +184,24 @@ class Descriptors(nn.Module):
             "phase_steps": _soft_histogram(step.angle(), phase, step.abs().sqrt()).sqrt(),
         }
 
-    def _kernel_responses(self, x: Tensor) -> Tensor:
-        """Share of positive values, mean power and spread of the responses of random kernels at four dilations."""
-        spectrum = torch.fft.fft(x)[:, None]  # (B, 1, n)
-        response = torch.fft.ifft(spectrum * self.kernels)  # circular convolution, (B, k, n)
-        magnitude = response.abs()
-        return torch.cat(
-            [(response.real > 0).float().mean(-1), log_power(magnitude.square().mean(-1)), magnitude.std(-1)], dim=1
-        )
+    def _kernel_responses(self, x: Tensor) -> dict[str, Tensor]:
+        """Share of positive values, mean power and spread of the responses of random kernels at four dilations.
+
+        ``kernel_blocks`` is the power of the first 16 in 20 stretches of time. One signal after the other: its
+        responses fit the cache.
+        """
+        whole, blocks = [], []
+        for spectrum in torch.fft.fft(x):
+            response = torch.view_as_real(torch.fft.ifft(spectrum * self.kernels))  # circular convolution, (k, n, 2)
+            real, imaginary = response.unbind(-1)
+            power = (real * real).addcmul_(imaginary, imaginary)  # (k, n)
+            blocks.append(_bands(power[:16], 20).flatten())
+            mean_power = power.mean(-1)
+            magnitude = power.sqrt_()
+            magnitude -= magnitude.mean(-1, keepdim=True)
+            spread = torch.linalg.vector_norm(magnitude, dim=-1) / math.sqrt(self.length - 1)
+            whole.append(torch.cat([(real > 0).float().mean(-1), log_power(mean_power), spread]))
+        return {"kernels": torch.stack(whole), "kernel_blocks": log_power(torch.stack(blocks))}
 
 
 class DescriptorLoss(nn.Module):
@@ -268,7 +317,7 @@ class DescriptorLoss(nn.Module):
         return ((values - self.mean) / self.deviation).clamp(-5, 5) * share
 
 
-def descriptor_sizes(length: int = 5120) -> dict[str, int]:
+def descriptor_sizes(length: int = 5120, groups: Iterable[str] | None = None) -> dict[str, int]:
     """Group name -> number of descriptors, for the head."""
-    groups = Descriptors(length)(torch.zeros(1, length, dtype=torch.complex64))
-    return {name: value.shape[1] for name, value in groups.items()}
+    found = Descriptors(length, groups=groups)(torch.zeros(1, length, dtype=torch.complex64))
+    return {name: value.shape[1] for name, value in found.items()}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from planformer.iq import deinterleave
-from planformer.losses.descriptors import DescriptorLoss, Descriptors, descriptor_sizes
+from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes
 from planformer.losses.distributed import gather_batch
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
@@ -31,13 +31,15 @@ class ExtraTerms(nn.Module):
         self.descriptors: Descriptors | None = None
         self.start: Encoder | None = None
         if self.config.descriptors_weight > 0:
-            self.descriptors = Descriptors(segment)
+            weights = self.config.descriptors_groups
+            wanted = [name for name in GROUPS if weights.get(name, 1.0) > 0]
+            self.descriptors = Descriptors(segment, groups=wanted)
             self.descriptor_loss = DescriptorLoss(
                 width,
-                descriptor_sizes(segment),
+                descriptor_sizes(segment, wanted),
                 self.config.descriptors_components,
                 emphasis=self.config.descriptors_emphasis,
-                group_weights=self.config.descriptors_groups,
+                group_weights={name: weight for name, weight in weights.items() if weight > 0},
             )
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)

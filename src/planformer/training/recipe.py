@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -97,7 +97,9 @@ class ExtraConfig(Section):
     descriptors_branch: Literal["clean", "augmented", "both"] = "both"
     descriptors_components: int = Field(default=128, ge=1, description="whitened principal components to be read")
     descriptors_emphasis: float = Field(default=0.5, ge=0, le=1, description="power of a component's variance")
-    descriptors_groups: dict[str, float] = Field(default={}, description="group -> weight before the components (1)")
+    descriptors_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default={}, description="group -> weight before the components (1; 0 leaves it out)"
+    )
     descriptors_of: Literal["signal", "input"] = Field(
         default="signal", description="describe the noise-free signal, or what the encoder sees, noise included"
     )
