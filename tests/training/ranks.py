@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from planformer.training.distributed import Processes, any_rank, gather_rows, mean_over_ranks
+from planformer.training.muon import Muon
 from planformer.training.trainer import Trainer
 from training.conftest import tiny_recipe, tone_set
 
@@ -22,6 +23,20 @@ def weights(out: Path, *changes: str, processes: Processes | None = None) -> dic
     return trainer.trainee.state_dict()
 
 
+def muon_step(*, shared: bool) -> list[torch.Tensor]:
+    """Two updates of matrices, a stack and a vector by the same gradients on every rank."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(12, 30), (30, 12), (2, 8, 16), (20, 3, 5), (1, 1)]
+    weights = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
+    vector = torch.nn.Parameter(torch.randn(7, generator=generator))
+    optimizer = Muon([{"params": weights, "matrices": True}, {"params": [vector]}], lr=0.1, shared=shared)
+    for _ in range(2):
+        for parameter in (*weights, vector):
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        optimizer.step()
+    return [parameter.detach() for parameter in (*weights, vector)]
+
+
 def run_rank(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
@@ -30,6 +45,7 @@ def run_rank(rank: int, folder: str) -> None:
         assert mean_over_ranks({"a": float(rank)}) == {"a": 0.5}
         rows = torch.arange(5.0)[rank::2, None]
         assert gather_rows(rows, 5)[:, 0].tolist() == [0, 1, 2, 3, 4]
+        assert all(map(torch.equal, muon_step(shared=True), muon_step(shared=False)))
         state = weights(Path(folder) / "two", processes=Processes(rank, 2))
         torch.save(state, Path(folder) / f"rank{rank}.pt")
     finally:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from planformer.training.muon import Muon, as_matrices, orthogonalise
+from planformer.training.muon import Muon, as_matrices, divide, orthogonalise
 from planformer.training.optimizer import build_optimizer
 from planformer.training.recipe import OptimizerConfig
 
@@ -83,6 +83,14 @@ def test_built_from_a_recipe_it_learns_and_its_state_round_trips() -> None:
     optimizer.load_state_dict(state)
     train(3)
     assert torch.equal(module[0].weight, after)
+
+
+def test_work_is_divided_evenly_and_completely() -> None:
+    costs = [float(n**3) for n in (256, 256, 128, 512, 64, 8, 256, 1)]
+    owner = divide(costs, 3)
+    loads = [sum(cost for cost, part in zip(costs, owner, strict=True) if part == wanted) for wanted in range(3)]
+    assert len(owner) == len(costs) and set(owner) == {0, 1, 2}
+    assert max(loads) == 512.0**3  # the largest alone is more than a third
 
 
 def test_a_stack_of_two_views_stays_a_stack_and_a_kernel_becomes_a_matrix() -> None:

@@ -1,7 +1,9 @@
-"""One differentiable all_gather for pairs and batch statistics (paper, Appendix C, "Distributed Training").
+"""Differentiable all_gathers for pairs and batch statistics (paper, Appendix C, "Distributed Training").
 
-Every rank computes the same loss on the rows of all ranks. The backward pass sums each row's gradient over the
-ranks, so that averaging parameter gradients over ranks, as DDP does, gives exactly the gradient of the joined batch.
+The backward pass sums each row's gradient over the ranks, so that averaging parameter gradients over ranks, as DDP
+does, gives exactly the gradient of the joined batch. Batch statistics serve different rows on every rank, so their
+gradients have to be summed by another collective. Of the losses every rank computes the same one on the same joined
+rows: its gradients are those of all the others, and their sum is known without asking.
 """
 
 from __future__ import annotations
@@ -42,6 +44,14 @@ class _AllGather(torch.autograd.Function):
         return grad[ctx.start : ctx.start + ctx.count], None
 
 
+class _GatherForSameLoss(_AllGather):
+    """The same rows; every rank computes the same function of them, so each knows the sum of all gradients."""
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad[ctx.start : ctx.start + ctx.count] * dist.get_world_size(), None
+
+
 def gather_sizes(count: int, device: torch.device) -> list[int]:
     """The batch size of every rank."""
     own = torch.tensor([count], device=device)
@@ -50,23 +60,25 @@ def gather_sizes(count: int, device: torch.device) -> list[int]:
     return [int(part) for part in parts]
 
 
-def all_gather_rows(rows: Tensor, *, same_size: bool = False) -> Tensor:
+def all_gather_rows(rows: Tensor, *, same_size: bool = False, same_loss: bool = False) -> Tensor:
     """Join ``[n, K]`` of all ranks along the first axis, differentiably; the input itself on a single rank.
 
-    ``same_size``: every rank has the same n, so that the sizes need no round of their own.
+    ``same_size``: every rank has the same n, so that the sizes need no round of their own. ``same_loss``: every rank
+    computes the same function of the joined rows, so that the gradients need none either.
     """
     world = world_size()
     if world == 1:
         return rows
     sizes = [rows.shape[0]] * world if same_size else gather_sizes(rows.shape[0], rows.device)
-    gathered: Tensor = _AllGather.apply(rows, sizes)
+    gathered: Tensor = (_GatherForSameLoss if same_loss else _AllGather).apply(rows, sizes)
     return gathered
 
 
-def gather_batch(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Join named per-sample tensors ``[B, ...]`` of all ranks in a single collective.
+def gather_batch(tensors: Mapping[str, Tensor], *, same_size: bool = False) -> dict[str, Tensor]:
+    """Join named per-sample tensors ``[B, ...]`` of all ranks in a single collective, for a loss all of them compute.
 
     Scalars count once per sample, so the mean of the returned column is the mean over the joined batch.
+    ``same_size``: every rank has the same B.
 
     >>> gather_batch({"x": torch.ones(3, 2), "mean": torch.tensor(4.0)})["mean"]
     tensor([4., 4., 4.])
@@ -78,7 +90,7 @@ def gather_batch(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             raise ValueError(f"{name} has {tensor.shape[0]} rows, the batch {batch}")
     if world_size() == 1:
         return rows
-    return _unpack(all_gather_rows(_pack(rows)), rows)
+    return _unpack(all_gather_rows(_pack(rows), same_size=same_size, same_loss=True), rows)
 
 
 def at_least_single(x: Tensor) -> Tensor:

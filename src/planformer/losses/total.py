@@ -128,10 +128,15 @@ def combine(raw: Mapping[str, Tensor], weights: Mapping[str, float]) -> LossOutp
 
 
 class _Objective:
-    """What both totals share: rows of one source, weights, terms from gathered rows."""
+    """What both totals share: rows of one source, weights, terms from gathered rows.
 
-    def __init__(self, config: ObjectiveConfig | None = None, *, decoder: bool = False) -> None:
-        self.config = config or ObjectiveConfig()
+    ``same_size`` promises that every rank's batch has the same number of rows, which saves asking for it.
+    """
+
+    def __init__(
+        self, config: ObjectiveConfig | None = None, *, decoder: bool = False, same_size: bool = False
+    ) -> None:
+        self.config, self.same_size = config or ObjectiveConfig(), same_size
         self.decoder = decoder
         self.regularizers = (*AUX_GROUPS, "power_matching") + (SINK_TERMS if decoder else ())
         self.weights = self._weights()
@@ -236,7 +241,7 @@ class SingleSourceObjective(_Objective):
         if inputs.reconstruction is not None and inputs.sinks is not None:
             reconstruction = self._reconstruction_rows(inputs.reconstruction)
             rows |= self._decoder_rows([inputs.reconstruction], inputs.sinks, inputs.noise)
-        joined = gather_batch(rows | reconstruction)
+        joined = gather_batch(rows | reconstruction, same_size=self.same_size)
         raw = self._symmetry_terms(joined) | self._regularizer_terms(joined)
         raw |= {name: focal_mean(joined[name], self.config.focal) for name in reconstruction}
         output = combine(raw, self.weights)
@@ -268,7 +273,7 @@ class SeparationObjective(_Objective):
         reconstruction, sinks, rows = self._source_rows(inputs)
         rows |= self._regularizer_rows(inputs.aux, inputs.noise)
         rows |= {f"{s}.{name}": row for s, part in zip("ab", symmetry, strict=True) for name, row in part.items()}
-        joined = gather_batch(rows | tokens | reconstruction | sinks)
+        joined = gather_batch(rows | tokens | reconstruction | sinks, same_size=self.same_size)
 
         both = {name: torch.cat((joined[f"a.{name}"], joined[f"b.{name}"])) for name in symmetry[0]}
         raw = self._symmetry_terms(both) | self._regularizer_terms(joined)

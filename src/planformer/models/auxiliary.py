@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from planformer.losses.inputs import DomainPair, SymmetryInputs
-from planformer.models.equivariance import LatentEquivariantTransformer, PredictionHead
-from planformer.models.projection import ProjectionHead, Statistics
+from planformer.models.equivariance import LatentEquivariantTransformer, PredictionHead, conditions_together
+from planformer.models.projection import ProjectionHead, Statistics, project_together
 from planformer.models.separation import LatentSeparationTransformer
 
 Aux = dict[str, Tensor]
@@ -21,6 +21,12 @@ Pool = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 def _labelled(aux: Aux, name: str) -> Aux:
     return {key.replace("/", f"/{name}_", 1): value for key, value in aux.items()}
+
+
+def _moved_and_change(clean: Tensor, augmented: Tensor, latent: Tensor) -> tuple[Tensor, Tensor]:
+    """One domain's (augmented, latent) rows ``[2 B, d]`` and their differences to clean: what its head projects."""
+    moved = torch.cat((augmented, latent))
+    return moved, moved - clean.repeat(2, 1)
 
 
 class SymmetryNetworks(nn.Module):
@@ -68,9 +74,12 @@ class SymmetryNetworks(nn.Module):
         ``pool`` is the encoder's: tokens of both domains -> their fused latents.
         """
         latent, aux = self.move(clean_tokens, code, pool)
-        time, time_change = self._project(self.time_projection, clean.time, augmented.time, latent.time)
-        frequency, frequency_change = self._project(
-            self.frequency_projection, clean.frequency, augmented.frequency, latent.frequency
+        (time, time_change), (frequency, frequency_change) = project_together(
+            (self.time_projection, self.frequency_projection),
+            (
+                _moved_and_change(clean.time, augmented.time, latent.time),
+                _moved_and_change(clean.frequency, augmented.frequency, latent.frequency),
+            ),
         )
         predicted = self.prediction(time_change, frequency_change)  # (2 B, 5): augmented, then latent
         predicted_input, predicted_latent = predicted.chunk(2)
@@ -91,17 +100,11 @@ class SymmetryNetworks(nn.Module):
 
     def move(self, tokens: DomainPair, code: Tensor, pool: Pool) -> tuple[DomainPair, Aux]:
         """Latents of clean tokens after the transformation that the code describes."""
-        time, time_aux = self.time_transformer(tokens.time, code)
-        frequency, frequency_aux = self.frequency_transformer(tokens.frequency, code)
+        conditions = conditions_together((self.time_transformer, self.frequency_transformer), code)
+        time, time_aux = self.time_transformer.move(tokens.time, conditions[0])
+        frequency, frequency_aux = self.frequency_transformer.move(tokens.frequency, conditions[1])
         aux = _labelled(time_aux, "time") | _labelled(frequency_aux, "frequency")
         return DomainPair(*pool(time, frequency)), aux
-
-    @staticmethod
-    def _project(head: ProjectionHead, clean: Tensor, augmented: Tensor, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """One domain's projections ``[2 B, d]`` of (augmented, latent) and of their differences to clean."""
-        moved = torch.cat((augmented, latent))
-        projected: tuple[Tensor, Tensor] = head(moved, moved - clean.repeat(2, 1))
-        return projected
 
 
 class SeparationNetworks(nn.Module):

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from planformer.losses.distributed import all_gather_rows, world_size
 
+Moments = tuple[Tensor, Tensor, Tensor]  # number of rows, mean and biased variance per feature
+
 
 class JointBatchNorm(nn.BatchNorm1d):
     """One scale and shift per feature, and separate statistics for ``num_groups`` kinds of rows.
@@ -30,12 +32,13 @@ class JointBatchNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, sizes: Sequence[int] | None = None) -> Tensor:
         """Rows ``[n, C]``; the first ``sizes[0]`` belong to group 0, the next ``sizes[1]`` to group 1, and so on."""
+        return normalise_together([self], [x], sizes)[0]
+
+    def _split(self, x: Tensor, sizes: Sequence[int] | None) -> Sequence[Tensor]:
         parts = x.split(list(sizes)) if sizes is not None else (x,)
         if len(parts) > self.running_mean.shape[0]:
             raise ValueError(f"{len(parts)} groups of rows for {self.running_mean.shape[0]} groups of statistics")
-        normalise = self._normalise_jointly if self.training and world_size() > 1 else self._normalise
-        normalised = normalise(parts)
-        return normalised[0] if len(normalised) == 1 else torch.cat(normalised)
+        return parts
 
     def _normalise(self, parts: Sequence[Tensor]) -> list[Tensor]:
         momentum = 0.1 if self.momentum is None else self.momentum
@@ -44,11 +47,11 @@ class JointBatchNorm(nn.BatchNorm1d):
             for x, mean, variance in zip(parts, self.running_mean, self.running_var, strict=False)
         ]
 
-    def _normalise_jointly(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """All groups ask the other ranks together: every question is a moment at which one rank waits for another."""
+    def _normalise_by(self, parts: Sequence[Tensor], moments: Sequence[Moments]) -> list[Tensor]:
+        """By the moments of all ranks, which the running ones follow."""
         momentum = 0.1 if self.momentum is None else self.momentum
         normalised = []
-        for group, (x, (count, mean, variance)) in enumerate(zip(parts, joint_moments(parts), strict=True)):
+        for group, (x, (count, mean, variance)) in enumerate(zip(parts, moments, strict=True)):
             with torch.no_grad():
                 self.running_mean[group].lerp_(mean, momentum)
                 self.running_var[group].lerp_(variance * (count / (count - 1)), momentum)
@@ -56,7 +59,25 @@ class JointBatchNorm(nn.BatchNorm1d):
         return normalised
 
 
-def joint_moments(parts: Sequence[Tensor]) -> list[tuple[Tensor, Tensor, Tensor]]:
+def normalise_together(
+    norms: Sequence[JointBatchNorm], inputs: Sequence[Tensor], sizes: Sequence[int] | None = None
+) -> list[Tensor]:
+    """What each norm gives for its own rows ``[n, C]``, which have the same groups.
+
+    Over several ranks all of them ask in one collective: each question is a moment at which one rank waits for another.
+    """
+    parts = [norm._split(x, sizes) for norm, x in zip(norms, inputs, strict=True)]
+    if norms[0].training and world_size() > 1:
+        found = iter(joint_moments([part for own in parts for part in own]))
+        normalised = [
+            norm._normalise_by(own, [next(found) for _ in own]) for norm, own in zip(norms, parts, strict=True)
+        ]
+    else:
+        normalised = [norm._normalise(own) for norm, own in zip(norms, parts, strict=True)]
+    return [own[0] if len(own) == 1 else torch.cat(own) for own in normalised]
+
+
+def joint_moments(parts: Sequence[Tensor]) -> list[Moments]:
     """Number of rows, mean and biased variance per feature of each ``[n, C]`` over all ranks, in one collective.
 
     Chan's stable combination of the ranks' own moments.

@@ -5,10 +5,13 @@ One transformer per domain, 480,771 parameters; the head, 10,245, reads the proj
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
-from planformer.models.batch_norm import JointBatchNorm
+from planformer.models.batch_norm import JointBatchNorm, normalise_together
 from planformer.nn.parseval import Domain, ParsevalTransformer
 
 CODE_DIM = 5
@@ -31,9 +34,19 @@ class LatentEquivariantTransformer(nn.Module):
 
     def forward(self, tokens: Tensor, code: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Tokens ``[B, N, D]`` and code ``[B, 5]`` -> moved tokens ``[B, N, D]`` and the block's regularisers."""
-        condition = self.condition(code).unsqueeze(1)  # (B, 1, D)
-        moved, aux = self.block(torch.cat((condition, tokens), 1), domain=self.domain)
+        return self.move(tokens, self.condition(code))
+
+    def move(self, tokens: Tensor, condition: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The same with the conditioning token ``[B, D]`` instead of the code."""
+        moved, aux = self.block(torch.cat((condition.unsqueeze(1), tokens), 1), domain=self.domain)
         return moved[:, 1:], aux
+
+
+def conditions_together(networks: Sequence[LatentEquivariantTransformer], code: Tensor) -> list[Tensor]:
+    """Each network's conditioning token ``[B, D]`` for the same code; their norms ask other ranks together."""
+    norms = [cast(JointBatchNorm, network.condition[1]) for network in networks]
+    rows = normalise_together(norms, [network.condition[0](code) for network in networks])
+    return [network.condition[2:](x) for network, x in zip(networks, rows, strict=True)]
 
 
 class PredictionHead(nn.Module):

@@ -5,13 +5,14 @@ One head per domain, 128 -> 1024, 2,234,368 parameters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from planformer.models.batch_norm import JointBatchNorm
+from planformer.models.batch_norm import JointBatchNorm, normalise_together
 
 Statistics = Literal["separate", "shared"]
 
@@ -48,10 +49,24 @@ class ProjectionHead(nn.Module):
 
     def forward(self, embeddings: Tensor, differences: Tensor) -> tuple[Tensor, Tensor]:
         """``[n, in]`` and ``[m, in]`` -> ``[n, out]`` and ``[m, out]``; one product per layer for both."""
-        sizes = (embeddings.shape[0], differences.shape[0])
-        groups = sizes if self.separate else None
-        x = self.linear_1(torch.cat((embeddings, differences)))
-        x = self.dropout(F.gelu(self.norm_1(x, groups)))
-        x = self.dropout(F.gelu(self.norm_2(self.linear_2(x), groups)))
-        first, second = self.linear_3(x).split(sizes)
-        return first, second
+        return project_together([self], [(embeddings, differences)])[0]
+
+
+def project_together(
+    heads: Sequence[ProjectionHead], inputs: Sequence[tuple[Tensor, Tensor]]
+) -> list[tuple[Tensor, Tensor]]:
+    """What each head gives for its own embeddings and differences, layer by layer: the norms ask other ranks together.
+
+    The heads are alike, and so are the shapes of their inputs.
+    """
+    sizes = (inputs[0][0].shape[0], inputs[0][1].shape[0])
+    groups = sizes if heads[0].separate else None
+    rows = [head.linear_1(torch.cat(pair)) for head, pair in zip(heads, inputs, strict=True)]
+    rows = normalise_together([head.norm_1 for head in heads], rows, groups)
+    rows = [head.linear_2(head.dropout(F.gelu(x))) for head, x in zip(heads, rows, strict=True)]
+    rows = normalise_together([head.norm_2 for head in heads], rows, groups)
+    projected = []
+    for head, x in zip(heads, rows, strict=True):
+        first, second = head.linear_3(head.dropout(F.gelu(x))).split(sizes)
+        projected.append((first, second))
+    return projected

@@ -88,7 +88,7 @@ class ExtraTerms(nn.Module):
         pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
         described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
-        joined = gather_batch({"embedding": torch.cat([e for e, _ in pairs]), **described})
+        joined = gather_batch({"embedding": torch.cat([e for e, _ in pairs]), **described}, same_size=True)
         embedding = joined.pop("embedding")
         loss, details = self.descriptor_loss(embedding, joined)
         return loss, details
@@ -106,7 +106,7 @@ class ExtraTerms(nn.Module):
         self.start.eval()
         with torch.no_grad():
             wanted = self.start(batch.clean[:count], return_aux=False).embedding
-        joined = gather_batch({"now": clean.embedding[:count], "start": wanted})
+        joined = gather_batch({"now": clean.embedding[:count], "start": wanted}, same_size=True)
         spread = joined["start"].var(0).clamp_min(1e-8)
         error = (self.start_head(joined["now"]) - joined["start"]).square() / spread
         return error.clamp_max(25.0).mean()

@@ -26,8 +26,10 @@ def freeze_parameters(module: nn.Module, patterns: tuple[str, ...]) -> list[str]
     return frozen
 
 
-def build_optimizer(module: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+def build_optimizer(module: nn.Module, config: OptimizerConfig, *, shared: bool = False) -> torch.optim.Optimizer:
     """One group per (rate factor, decayed or not); every group remembers its full rate as ``full_lr``.
+
+    ``shared``: all processes of the group hold the same gradients, and may divide the work of an update.
 
     >>> optimizer = build_optimizer(nn.Linear(2, 2), OptimizerConfig(weight_decay=0.1))
     >>> sorted(group["weight_decay"] for group in optimizer.param_groups)
@@ -52,7 +54,7 @@ def build_optimizer(module: nn.Module, config: OptimizerConfig) -> torch.optim.O
         for (factor, decay, matrix), members in groups.items()
     ]  # fmt: skip
     if config.name == "muon":
-        return Muon(params, lr=config.learning_rate, betas=config.betas, eps=config.eps)
+        return Muon(params, lr=config.learning_rate, betas=config.betas, eps=config.eps, shared=shared)
     for group in params:
         del group["matrices"]
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW

@@ -57,8 +57,8 @@ class Trainee(nn.Module):
         )
         self.ema_updates = 0
         has_decoder = self.decoder is not None
-        self.single_objective = SingleSourceObjective(recipe.objective, decoder=has_decoder)
-        self.separation_objective = SeparationObjective(recipe.objective, decoder=has_decoder)
+        self.single_objective = SingleSourceObjective(recipe.objective, decoder=has_decoder, same_size=True)
+        self.separation_objective = SeparationObjective(recipe.objective, decoder=has_decoder, same_size=True)
 
     # Forward passes ------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class Trainer:
         self.trainee = Trainee(recipe).to(self.processes.device)
         freeze_parameters(self.trainee, recipe.optimizer.freeze)
         self.stream = BatchStream(data, recipe, rank=self.processes.rank, world=self.processes.world)
-        self.optimizer = build_optimizer(self.trainee, recipe.optimizer)
+        self.optimizer = build_optimizer(self.trainee, recipe.optimizer, shared=self.processes.world > 1)
         self.model = self._wrap()
         self.folder = self._open(out, data, held_out)
         main = self.processes.is_main
