@@ -83,12 +83,15 @@ def test_ablation_runs_every_variant_and_keeps_finished_ones(tmp_path, monkeypat
 
     monkeypatch.setattr(start, "pretrain", pretrain)
     options = {"steps": 2, "seeds": [0, 1], "show": False}
-    rows = run_ablation(tiny_recipe(), ["model.pooling=frequency"], tmp_path, **options)
-    assert trained == [("native", 0), ("native", 1), ("frequency", 0), ("frequency", 1)]
-    assert [row["variant"] for row in rows] == ["untrained", "baseline", "model.pooling=frequency"]
+    changes = ["model.pooling=frequency", "optimizer.learning_rate=0.01"]
+    rows = run_ablation(tiny_recipe(), changes, tmp_path, **options)
+    assert trained == [("native", 0), ("native", 1), ("frequency", 0), ("frequency", 1), ("native", 0), ("native", 1)]
+    # Another pooling starts elsewhere, another rate does not.
+    names = ["untrained", "baseline", f"{changes[0]}, untrained", *changes]
+    assert [row["variant"] for row in rows] == names
     assert json.loads((tmp_path / "ablation.json").read_text())["steps"] == 2
-    run_ablation(tiny_recipe(), ["model.pooling=frequency"], tmp_path, **options)
-    assert len(trained) == 4
+    run_ablation(tiny_recipe(), changes, tmp_path, **options)
+    assert len(trained) == 6
 
 
 def test_an_interrupted_ablation_says_how_to_go_on(tmp_path, monkeypatch):

@@ -92,10 +92,12 @@ def run_ablation(
             pretrain(plan, folder, show=show)
             if not _finished(folder, plan):
                 raise InputError(f"{folder}: interrupted; the same command goes on where it was")
-        if variant.name == BASELINE:
-            results.setdefault(UNTRAINED, []).append(final_scores(folder, step=0))
+        start = UNTRAINED if variant.name == BASELINE else f"{variant.name}, {UNTRAINED}"
+        results.setdefault(start, []).append(final_scores(folder, step=0))
         results.setdefault(variant.name, []).append(final_scores(folder, step=steps))
-    rows = table_rows(results)
+    # A change of the encoder has a start of its own; the others begin as the baseline does.
+    same = [name for name, runs in results.items() if name.endswith(f", {UNTRAINED}") and runs == results[UNTRAINED]]
+    rows = table_rows({name: runs for name, runs in results.items() if name not in same})
     text = json.dumps({"steps": steps, "seeds": list(seeds), "rows": rows}, indent=2) + "\n"
     replace_file(out / "ablation.json", lambda path: _write(path, text))
     return rows
