@@ -30,9 +30,9 @@ def test_a_burst_shows_in_the_envelopes() -> None:
     x = noise(1)
     x[:, N // 2 :] = 0
     groups = Descriptors()(x)
-    for name in ("envelope", "fine_envelope"):
+    for name, above in (("envelope", 5), ("fine_envelope", 3)):  # 64 and 16 samples a band
         first, second = groups[name][0].chunk(2)
-        assert first.min() > second.max() + 3, name
+        assert first.min() > second.max() + above, name
 
 
 def test_a_burst_shows_in_the_blocks_it_covers() -> None:

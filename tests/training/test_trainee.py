@@ -116,6 +116,8 @@ def test_a_descriptor_group_of_weight_zero_is_left_out():
     assert trainee.extra.descriptor_loss.group_weights["envelope"] == 2
     with pytest.raises(ConfigError, match="greater than or equal to 0"):
         build("extra.descriptors_groups={kernels: -1}")
+    with pytest.raises(ConfigError, match="loudness: not among spectrum"):
+        build("extra.descriptors_groups={loudness: 0}")
 
 
 def test_without_symmetry_only_the_extra_terms_train():

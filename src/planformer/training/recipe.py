@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from planformer.config import PlanFormerConfig
 from planformer.data.augment import AugmentConfig
 from planformer.data.diversify import DiversifyConfig
 from planformer.errors import ConfigError
 from planformer.losses.config import ObjectiveConfig
+from planformer.losses.descriptors import GROUPS
 from planformer.training.curriculum import CurriculumConfig, ScheduleConfig
 
 
@@ -106,6 +107,13 @@ class ExtraConfig(Section):
     descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
+
+    @field_validator("descriptors_groups")
+    @classmethod
+    def _known_groups(cls, groups: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(set(groups) - set(GROUPS)):
+            raise ValueError(f"{', '.join(unknown)}: not among {', '.join(GROUPS)}")
+        return groups
 
 
 class EmaConfig(Section):
