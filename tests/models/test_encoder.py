@@ -210,6 +210,18 @@ def test_auxiliary_groups():
     assert groups == {"orthogonality", "parseval_jsd", "focus_diversity", "focus_norm", "noise_decorrelation"}
 
 
+def test_a_sharp_start_enlarges_the_first_kernels_only():
+    encoders = {}
+    for start in ("balanced", "sharp"):
+        torch.manual_seed(0)
+        encoders[start] = Encoder(PlanFormerConfig(**SMALL, start=start)).state_dict()
+    for name, value in encoders["balanced"].items():
+        gain = 4 if name.endswith("tokenizer.stages.0.convolution.weight") else 1
+        assert torch.equal(encoders["sharp"][name], gain * value), name
+    enlarged = [name for name, value in encoders["sharp"].items() if not torch.equal(value, encoders["balanced"][name])]
+    assert len(enlarged) == 2, "one kernel in each domain"
+
+
 def test_sinks_start_neutral():
     torch.manual_seed(0)
     sink = Encoder(PlanFormerConfig(**SMALL)).time_tokenizer.stages[0].sink

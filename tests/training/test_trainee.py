@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from planformer.errors import ConfigError
+from planformer.training.optimizer import freeze_parameters
 from planformer.training.stream import BatchStream
 from planformer.training.trainee import Trainee
 from training.conftest import tiny_recipe, tone_set
@@ -134,6 +135,39 @@ def test_without_symmetry_only_the_extra_terms_train():
 def test_without_symmetry_something_must_train():
     with pytest.raises(ConfigError, match="nothing to train by"):
         build("networks.symmetry=false")
+    with pytest.raises(ConfigError, match=r"needs separation\.share 0"):
+        build(*DECODER, "networks.symmetry=false", "separation.share=0.5")
+
+
+def test_a_decoder_learns_behind_an_encoder_that_stays_as_it_is(monkeypatch):
+    changes = ("networks.symmetry=false", "networks.blindspot=false", "objective.perceptual_weight=0")
+    trainee, stream = build(*DECODER, *changes)
+    freeze_parameters(trainee, ("encoder.*",))
+    before = {name: value.clone() for name, value in trainee.encoder.state_dict().items()}
+    rows = []
+    forward = trainee.encoder.forward
+
+    def counting(x, **options):
+        rows.append((len(x), int(options["blindspot"].sum())))
+        return forward(x, **options)
+
+    monkeypatch.setattr(trainee.encoder, "forward", counting)
+    optimizer = torch.optim.Adam(trainee.decoder.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(8):
+        output = trainee(stream.batch(0))
+        assert all(name.startswith("reconstruction/") for name in output.terms) and len(output.terms) == 4
+        optimizer.zero_grad()
+        output.total.backward()
+        optimizer.step()
+        trainee.update_ema()
+        losses.append(float(output.total.detach()))
+    assert losses[-1] < 0.9 * losses[0]
+    assert set(rows) == {(8, 0)}, "the noise-free branch is not encoded, and nothing is masked"
+    for encoder in (trainee.encoder, trainee.chosen_encoder(ema=True)):
+        for name, value in encoder.state_dict().items():
+            assert torch.equal(value, before[name]), name
+    assert not trainee.components(ema=True)[1].config.blindspot
 
 
 def test_ema_follows_and_forgets_the_start():

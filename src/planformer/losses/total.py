@@ -89,6 +89,7 @@ __all__ = [
     "LossOutput",
     "NoiseInputs",
     "ReconstructionInputs",
+    "ReconstructionObjective",
     "SeparationInputs",
     "SeparationObjective",
     "SingleSourceInputs",
@@ -248,6 +249,18 @@ class SingleSourceObjective(_Objective):
         if diagnose:
             output.diagnostics = self._diagnose(joined)
         return output
+
+
+class ReconstructionObjective(_Objective):
+    """100 reconstruction + perceptual alone: what teaches a decoder behind an encoder that stays as it is."""
+
+    def _weights(self) -> dict[str, float]:
+        return self._reconstruction_weights()
+
+    def __call__(self, inputs: ReconstructionInputs) -> LossOutput:
+        """Loss of the joined batch."""
+        rows = gather_batch(self._reconstruction_rows(inputs), same_size=self.same_size)
+        return combine({name: focal_mean(row, self.config.focal) for name, row in rows.items()}, self.weights)
 
 
 class SeparationObjective(_Objective):

@@ -23,6 +23,7 @@ class DecoderConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: Size = "compact"
+    blindspot: bool = True  # trained behind the encoder's blind spot, and so denoising with it
     # The encoder's geometry; from_encoder() copies it.
     window: int = 1024
     num_windows: int = 5

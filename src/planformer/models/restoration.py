@@ -211,10 +211,11 @@ class Restorer:
     def decode(self, x: Tensor, task: Task) -> list[Tensor]:
         """Interleaved segments of unit power ``[B, 10240]`` -> one waveform, or two.
 
-        A blind spot in the first kernel is what the decoder was trained behind on noisy input; a reconstruction keeps
-        the full kernel.
+        Noisy input goes through the encoder as in training, with a blind spot in its first kernel unless the decoder's
+        configuration says otherwise; a reconstruction keeps the full kernel.
         """
-        out = self.encoder(x, blindspot=task != "reconstruct", return_skips=True, return_aux=False)
+        blindspot = task != "reconstruct" and self.decoder.config.blindspot
+        out = self.encoder(x, blindspot=blindspot, return_skips=True, return_aux=False)
         sources = self._separated(out) if task == "separate" else [out]
         return [self._waveform(source) for source in sources]
 

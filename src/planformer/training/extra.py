@@ -68,6 +68,15 @@ class ExtraTerms(nn.Module):
         for signals, part in zip(seen[:enough], parts[:enough], strict=True):
             self.descriptor_loss.observe(encoder(signals, return_aux=False).embedding, part)
 
+    @property
+    def branches(self) -> set[str]:
+        """The branches whose embeddings the terms read: "clean", "augmented"."""
+        read = {"clean"} if self.start is not None else set()
+        if self.descriptors is not None:
+            chosen = self.config.descriptors_branch
+            read |= {"clean", "augmented"} if chosen == "both" else {chosen}
+        return read
+
     def forward(
         self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
     ) -> LossOutput:

@@ -68,7 +68,9 @@ class NetworkConfig(Section):
     """Which networks beside the encoder take part."""
 
     decoder: Literal["none", "compact", "paper"] = "paper"
-    symmetry: bool = Field(default=True, description="False: only the extra terms train, nothing of Appendix C runs")
+    symmetry: bool = Field(
+        default=True, description="False: only the extra terms and the decoder's reconstruction train"
+    )
     projection_dim: int = Field(default=1024, ge=2)
     projection_statistics: Literal["separate", "shared"] = Field(
         default="separate", description="batch norm of embeddings and of their differences apart, or together"
@@ -183,14 +185,15 @@ class Recipe(Section):
         if self.separation.share > 0 and self.networks.decoder == "none":
             raise ValueError("separation.share > 0 needs networks.decoder compact or paper")
         if not self.networks.symmetry:
-            self._check_extra_only()
+            self._check_without_symmetry()
         return self
 
-    def _check_extra_only(self) -> None:
-        if self.networks.decoder != "none":
-            raise ValueError("networks.symmetry=false needs networks.decoder none")
-        if self.extra.descriptors_weight == 0 and self.extra.start_weight == 0:
-            raise ValueError("networks.symmetry=false leaves nothing to train by: give an extra term a weight")
+    def _check_without_symmetry(self) -> None:
+        if self.separation.share > 0:
+            raise ValueError("networks.symmetry=false needs separation.share 0")
+        extra = self.extra.descriptors_weight > 0 or self.extra.start_weight > 0
+        if not extra and self.networks.decoder == "none":
+            raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
 
     @property
     def architecture(self) -> str:

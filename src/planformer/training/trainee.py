@@ -18,6 +18,7 @@ from planformer.losses.total import (
     LossOutput,
     NoiseInputs,
     ReconstructionInputs,
+    ReconstructionObjective,
     SeparationObjective,
     SingleSourceInputs,
     SingleSourceObjective,
@@ -59,6 +60,7 @@ class Trainee(nn.Module):
         has_decoder = self.decoder is not None
         self.single_objective = SingleSourceObjective(recipe.objective, decoder=has_decoder, same_size=True)
         self.separation_objective = SeparationObjective(recipe.objective, decoder=has_decoder, same_size=True)
+        self.reconstruction_objective = ReconstructionObjective(recipe.objective, decoder=has_decoder, same_size=True)
 
     # Forward passes ------------------------------------------------------------
 
@@ -73,7 +75,7 @@ class Trainee(nn.Module):
 
     def _single(self, batch: TrainingBatch, diagnose: bool) -> LossOutput:
         if self.symmetry_networks is None:
-            return self._extra_only(batch)
+            return self._without_symmetry(batch)
         both = self.encode_pair(batch.clean, batch.noisy)
         clean, noisy = split_output(both, len(batch.clean))
         symmetry, moved = self.symmetry(clean, noisy, batch.code, batch.labels)
@@ -81,19 +83,30 @@ class Trainee(nn.Module):
         aux = {"encoder": both.aux, "auxiliary": moved}
         reconstruction, sinks = None, None
         if self.decoder is not None:
-            scale = self.target_scale(batch.signal_power)
-            waveform, aux["decoder"], sinks = self.decode(noisy)
-            reconstruction = self.perceive(waveform, batch.target * scale[:, None], scale)
+            reconstruction, aux["decoder"], sinks = self._reconstruction(noisy, batch)
         inputs = SingleSourceInputs(symmetry, noise, merge_aux(**aux), reconstruction, sinks)
         output = self.single_objective(inputs, diagnose=diagnose)
         return self.extra(output, clean, noisy, batch)
 
-    def _extra_only(self, batch: TrainingBatch) -> LossOutput:
-        """No objective of the paper: a branch that no extra term reads is not encoded at all."""
-        noisy_is_read = self.extra.config.descriptors_weight > 0 and self.extra.config.descriptors_branch != "clean"
-        noisy = batch.noisy if noisy_is_read else batch.noisy[:0]
-        parts = split_output(self.encode_pair(batch.clean, noisy), len(batch.clean))
-        return self.extra(LossOutput(batch.clean.new_zeros(()), {}, {}), *parts, batch)
+    def _without_symmetry(self, batch: TrainingBatch) -> LossOutput:
+        """Of the paper's objectives only the reconstruction: a branch that nothing reads is not encoded at all."""
+        read = self.extra.branches
+        clean = batch.clean if "clean" in read else batch.clean[:0]
+        noisy = batch.noisy if "augmented" in read or self.decoder is not None else batch.noisy[:0]
+        parts = split_output(self.encode_pair(clean, noisy), len(clean))
+        output = LossOutput(batch.clean.new_zeros(()), {}, {})
+        if self.decoder is not None:
+            reconstruction, _, _ = self._reconstruction(parts[1], batch, return_aux=False)
+            output = self.reconstruction_objective(reconstruction)
+        return self.extra(output, *parts, batch)
+
+    def _reconstruction(
+        self, noisy: EncoderOutput, batch: TrainingBatch, *, return_aux: bool = True
+    ) -> tuple[ReconstructionInputs, dict[str, Tensor], list[SinkPair]]:
+        """The decoder's waveform beside its target, its regularisers and its skip sinks."""
+        scale = self.target_scale(batch.signal_power)
+        waveform, aux, sinks = self.decode(noisy, return_aux=return_aux)
+        return self.perceive(waveform, batch.target * scale[:, None], scale), aux, sinks
 
     def symmetry(
         self, clean: EncoderOutput, moved: EncoderOutput, code: Tensor, labels: Tensor
@@ -123,11 +136,18 @@ class Trainee(nn.Module):
         out: EncoderOutput = checkpoint(encode, x, use_reentrant=False) if saving else encode(x)
         return out
 
-    def decode(self, out: EncoderOutput) -> tuple[Tensor, dict[str, Tensor], list[SinkPair]]:
+    def decode(
+        self, out: EncoderOutput, *, return_aux: bool = True
+    ) -> tuple[Tensor, dict[str, Tensor], list[SinkPair]]:
         """Waveform, regularisers, and every skip sink with the latent of its domain as its guide."""
         assert self.decoder is not None
         waveform, aux, sinks = self.decoder(
-            out.time_tokens, out.frequency_tokens, out.time_latent, out.frequency_latent, out.skips
+            out.time_tokens,
+            out.frequency_tokens,
+            out.time_latent,
+            out.frequency_latent,
+            out.skips,
+            return_aux=return_aux,
         )
         guides = {"time": out.time_latent, "frequency": out.frequency_latent}
         return waveform, aux, [SinkPair(s.sink, s.cleaned, guides[s.domain]) for s in sinks]
@@ -230,4 +250,5 @@ def _build_symmetry(recipe: Recipe) -> SymmetryNetworks | None:
 def _build_decoder(recipe: Recipe) -> Decoder | None:
     if recipe.networks.decoder == "none":
         return None
-    return Decoder(DecoderConfig.from_encoder(recipe.model, size=recipe.networks.decoder))
+    networks = recipe.networks
+    return Decoder(DecoderConfig.from_encoder(recipe.model, size=networks.decoder, blindspot=networks.blindspot))
