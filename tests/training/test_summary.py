@@ -105,6 +105,23 @@ def test_an_interrupted_ablation_says_how_to_go_on(tmp_path, monkeypatch):
     assert run_ablation(tiny_recipe(), [], tmp_path, steps=3, seeds=[0], show=False)
 
 
+def test_long_changes_that_begin_alike_are_different_runs(tmp_path, monkeypatch):
+    """They once shared a folder, and the second was given the first one's result."""
+    folders = []
+
+    def pretrain(recipe, out, *, show):
+        folders.append(out.name)
+        Trainer(recipe, tone_set(), tone_set(6, seed=1), out, show=False).run()
+
+    monkeypatch.setattr(start, "pretrain", pretrain)
+    alike = "objective.reconstruction_time_weight=50.0 objective.reconstruction_frequency_weight=50.0 optimizer.eps="
+    run_ablation(tiny_recipe(), [alike + "1e-7", alike + "1e-6"], tmp_path, steps=1, seeds=[0], show=False)
+    assert len(folders) == len(set(folders)) == 3
+    assert all(len(name) < 100 for name in folders)
+    with pytest.raises(ConfigError, match="holds a run with another recipe"):
+        run_ablation(tiny_recipe("optimizer.eps=1e-5"), [], tmp_path, steps=1, seeds=[0], show=False)
+
+
 def test_wrong_change_is_found_before_anything_is_trained(tmp_path, monkeypatch):
     monkeypatch.setattr(start, "pretrain", lambda *args, **kwargs: pytest.fail("trained"))
     with pytest.raises(ConfigError, match=r"unknown key model\.colour"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import statistics
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 from planformer.errors import ConfigError, InputError
 from planformer.files import replace_file
 from planformer.training.recipe import Recipe, build_recipe, merge, parse_change
-from planformer.training.run_folder import RunFolder
+from planformer.training.run_folder import RunFolder, check_run
 from planformer.training.summary import summarise
 
 BASELINE = "baseline"
@@ -153,6 +154,8 @@ def table_text(rows: list[dict[str, Any]], keys: Sequence[str] | None = None) ->
 
 
 def _finished(folder: Path, plan: Recipe) -> bool:
+    """Whether this very run is complete; a folder that holds another one is refused."""
+    check_run(folder, plan)
     run = RunFolder(folder)
     if not run.recipe_file.is_file() or not run.metrics_file.is_file():
         return False
@@ -160,7 +163,9 @@ def _finished(folder: Path, plan: Recipe) -> bool:
 
 
 def _file_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-._=" else "_" for c in name)[:80]
+    """A folder's name; where the change's own had to be altered, a few digits keep two of them apart."""
+    safe = "".join(c if c.isalnum() or c in "-._=" else "_" for c in name)[:80]
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _write(path: Path, text: str) -> None:
