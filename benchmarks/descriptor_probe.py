@@ -48,7 +48,7 @@ def component_reader(recipe_file: Path, radio: Path) -> EmbedFunction:
     stream = BatchStream(RecordingSet.from_folder(radio, "train"), recipe)
     encoder = Encoder(recipe.model)
     extra = ExtraTerms(recipe, encoder)
-    if extra.descriptors is None:
+    if extra.descriptors is None or extra.descriptor_loss is None:
         raise SystemExit(f"error: {recipe_file} does not use descriptors")
     extra.calibrate((stream.batch(step) for step in itertools.count()), encoder)
     describe, loss = extra.descriptors, extra.descriptor_loss

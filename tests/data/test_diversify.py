@@ -136,3 +136,17 @@ def test_the_first_seven_steps_draw_the_same_numbers_whatever_the_later_ones_do(
     first = diversify(noise(8), torch.Generator().manual_seed(1))
     later = diversify(noise(8), torch.Generator().manual_seed(1), DiversifyConfig(plain_prob=1e-9))
     assert torch.allclose(first, later, atol=1e-5)
+
+
+def test_a_family_takes_the_same_steps_and_stays_different_inside() -> None:
+    x = noise(12)
+    config = DiversifyConfig(plain_prob=0.5, gate_prob=0, family=4)
+    for seed in range(8):
+        found = diversify(x, torch.Generator().manual_seed(seed), config)
+        plain = [bool(torch.equal(a, b)) for a, b in zip(found, x, strict=True)]
+        for start in (0, 4, 8):
+            assert len(set(plain[start : start + 4])) == 1
+        assert not torch.allclose(found[0], found[1])
+    alone = diversify(x, torch.Generator().manual_seed(0), config.model_copy(update={"family": 1}))
+    first = diversify(x, torch.Generator().manual_seed(0), config)
+    assert torch.equal(alone[::4], first[::4]), "the first of a family is as it would be alone"

@@ -212,3 +212,26 @@ def test_a_weighted_group_has_the_square_of_its_weight_as_power() -> None:
     assert power["amplitudes"] / power["spectrum"] == pytest.approx(9, rel=0.1)
     with pytest.raises(ValueError, match="loudness"):
         DescriptorLoss(4, descriptor_sizes(), group_weights={"loudness": 1.0})
+
+
+def test_a_trained_map_begins_as_the_solution_and_is_a_parameter():
+    generator = torch.Generator().manual_seed(0)
+    signals = torch.randn(96, 512, generator=generator, dtype=torch.complex64)
+    descriptors = {"a": signals.abs()[:, :20], "b": signals.real[:, 20:30]}
+    sizes = {name: value.shape[1] for name, value in descriptors.items()}
+    embedding = 3 * signals.abs()[:, :12] + 5
+    losses = {}
+    for trained in (False, True):
+        loss = DescriptorLoss(12, sizes, 6, ridge=0.1, trained=trained)
+        loss.calibrate(descriptors)
+        loss.observe(embedding, descriptors)
+        if trained:
+            loss.start_map()
+        losses[trained] = loss
+    torch.testing.assert_close(losses[True].read(embedding), losses[False].read(embedding), atol=1e-4, rtol=1e-4)
+    assert not list(losses[False].parameters())
+    updates = int(losses[True].updates)
+    value, _ = losses[True](embedding, descriptors)
+    value.backward()
+    assert losses[True].map.weight.grad.abs().max() > 0
+    assert int(losses[True].updates) == updates, "a trained map needs no moments"

@@ -235,6 +235,28 @@ def test_descriptors_fall_when_they_are_trained():
     assert sum(losses[-4:]) < sum(losses[:4])
 
 
+@pytest.mark.parametrize("changes", [("extra.probe_weight=2.0",), ("extra.probe_weight=2.0", "diversify.family=4")])
+def test_batch_probes_alone_train_without_calibration(changes):
+    trainee, stream = build("networks.symmetry=false", "extra.descriptors_branch=clean", *changes)
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    output = trainee(stream.batch(0))
+    assert list(output.terms) == ["extra/probe"]
+    assert float(output.terms["extra/probe"]) == pytest.approx(2 * float(output.raw["extra/probe"]))
+    output.total.backward()
+    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not [name for name in without if "bias" not in name], without
+
+
+def test_a_trained_map_of_descriptors_is_solved_first_and_trained_with_the_rest():
+    changes = ("networks.symmetry=false", "extra.descriptors_weight=1.0", "extra.descriptors_components=8")
+    trainee, stream = build(*changes, "extra.descriptors_calibration=32", "extra.descriptors_map=trained")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    output = trainee(stream.batch(0))
+    assert float(output.total.detach()) < 1.0, "a map that is still random would be above predicting the mean"
+    output.total.backward()
+    assert trainee.extra.descriptor_loss.map.weight.grad.abs().max() > 0
+
+
 def test_descriptors_are_of_the_signal_or_of_the_noisy_input():
     changes = ("networks.symmetry=false", "extra.descriptors_weight=1.0", "extra.descriptors_components=8")
     for of in ("signal", "input"):

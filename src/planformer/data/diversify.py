@@ -39,6 +39,7 @@ class DiversifyConfig(BaseModel):
     raster_prob: float = Field(default=0.0, ge=0, le=1, description="samples as a smooth field, scanned line by line")
     noise_prob: float = Field(default=0.0, ge=0, le=1, description="white noise at 0 to 40 dB, as part of the signal")
     plain_prob: float = Field(default=0.0, ge=0, le=1, description="the recording as it is, no step taken")
+    family: int = Field(default=1, ge=1, description="neighbours in a batch that take the same steps, as one data set")
 
     @property
     def is_wider(self) -> bool:
@@ -62,15 +63,16 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     torch.Size([4, 5120])
     """
     config = config or DiversifyConfig()
-    chosen = torch.rand(len(x), 7, generator=generator)
+    first = _first_of_family(len(x), config.family)
+    chosen = torch.rand(len(x), 7, generator=generator)[first]
 
     def taken(column: int, prob: float) -> Tensor:
         return chosen[:, column] < prob
 
     # Every random number is drawn whether its step is taken or not, so that one probability does not move the rest.
-    factor = config.max_stretch ** torch.rand(len(x), generator=generator)
-    levels = torch.randint(2, 33, (len(x),), generator=generator)
-    tilt = config.max_tilt * torch.rand(len(x), generator=generator)
+    factor = config.max_stretch ** torch.rand(len(x), generator=generator)[first]
+    levels = torch.randint(2, 33, (len(x),), generator=generator)[first]
+    tilt = config.max_tilt * torch.rand(len(x), generator=generator)[first]
     resonance = torch.randn(len(x), 12, generator=generator)
     fading = torch.randn(len(x), 10, generator=generator)
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
@@ -121,13 +123,14 @@ class _Wider:
     @classmethod
     def draw(cls, x: Tensor, generator: torch.Generator, config: DiversifyConfig) -> _Wider:
         count = len(x)
-        chosen = torch.rand(count, 5, generator=generator)
-        shift = torch.rand(count, generator=generator) - 0.5
-        levels = torch.rand(count, 32, generator=generator).clamp_min(1e-3).pow(3)
-        period = 16.0 * 40.0 ** torch.rand(count, generator=generator)  # 16 to 640 samples
+        first = _first_of_family(count, config.family)
+        chosen = torch.rand(count, 5, generator=generator)[first]
+        shift = torch.rand(count, generator=generator)[first] - 0.5
+        levels = torch.rand(count, 32, generator=generator)[first].clamp_min(1e-3).pow(3)
+        period = 16.0 * 40.0 ** torch.rand(count, generator=generator)[first]  # 16 to 640 samples
         duty = torch.rand(count, 8, generator=generator)
-        lines = torch.randint(12, 65, (count,), generator=generator)
-        detail = 0.02 * 15.0 ** torch.rand(count, generator=generator)  # 0.02 to 0.3
+        lines = torch.randint(12, 65, (count,), generator=generator)[first]
+        detail = 0.02 * 15.0 ** torch.rand(count, generator=generator)[first]  # 0.02 to 0.3
         floor = 3 * torch.rand(count, generator=generator) - 2.5  # rarely below -2: often no flat part at all
         noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
         amplitude = 10 ** (-2 * torch.rand(count, generator=generator))
@@ -143,6 +146,12 @@ class _Wider:
             amplitude * (chosen[:, 2] < config.noise_prob),
             chosen[:, 3] < config.plain_prob,
         )
+
+
+def _first_of_family(count: int, family: int) -> Tensor:
+    """Index of the sequence whose draws decide for each one."""
+    index = torch.arange(count)
+    return index - index % family
 
 
 def carrier_shift(x: Tensor, cycles: Tensor) -> Tensor:

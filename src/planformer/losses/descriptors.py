@@ -213,6 +213,9 @@ class DescriptorLoss(nn.Module):
     on running moments of embedding and target: at the minimum the map's own change has no effect on the error, so the
     embedding's gradient is exact, and the encoder is never led by a map that is still random.
     :meth:`calibrate` fixes the components once. 1 is what predicting the mean gives, 0 is perfect.
+
+    The moments lag behind an encoder that moves, and a few thousand sequences are few for so large a map. With
+    ``trained`` the map is solved only once, by :meth:`start_map`, and is a parameter from there on.
     """
 
     mean: Tensor
@@ -222,6 +225,8 @@ class DescriptorLoss(nn.Module):
     gram: Tensor
     cross: Tensor
     updates: Tensor
+    centre: Tensor
+    scale: Tensor
 
     def __init__(
         self,
@@ -233,6 +238,7 @@ class DescriptorLoss(nn.Module):
         memory: float = 0.99,
         ridge: float = 1e-2,
         group_weights: Mapping[str, float] | None = None,
+        trained: bool = False,
     ) -> None:
         super().__init__()
         self.groups = dict(groups)
@@ -251,6 +257,11 @@ class DescriptorLoss(nn.Module):
         self.register_buffer("gram", torch.zeros(rows, rows, dtype=torch.float64))
         self.register_buffer("cross", torch.zeros(rows, components, dtype=torch.float64))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        self.trained = trained
+        if trained:
+            self.register_buffer("centre", torch.zeros(embedding_dim))
+            self.register_buffer("scale", torch.ones(embedding_dim))
+            self.map = nn.Linear(embedding_dim, components)
 
     @torch.no_grad()
     def calibrate(self, descriptors: Mapping[str, Tensor]) -> None:
@@ -270,12 +281,32 @@ class DescriptorLoss(nn.Module):
 
     def forward(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted error over the components, and the plain one of each quarter of them, the strongest first."""
-        target = self.observe(embedding, descriptors) if self.training else self.targets(descriptors)
-        linear_map = self.solve().to(embedding.dtype)
-        error = (embedding @ linear_map[:-1] + linear_map[-1] - target).square().mean(0)
+        target = (
+            self.targets(descriptors) if self.trained or not self.training else self.observe(embedding, descriptors)
+        )
+        error = (self.read(embedding) - target).square().mean(0)
         quarters = error.detach().tensor_split(4)
         loss = (error * self.weights).mean()
         return loss, {f"descriptors/quarter_{i}": part.mean() for i, part in enumerate(quarters, 1)}
+
+    def read(self, embedding: Tensor) -> Tensor:
+        """The components ``[B, components]`` as the linear map sees them."""
+        if self.trained:
+            found: Tensor = self.map((embedding - self.centre) / self.scale)
+            return found
+        linear_map = self.solve().to(embedding.dtype)
+        return embedding @ linear_map[:-1] + linear_map[-1]
+
+    @torch.no_grad()
+    def start_map(self) -> None:
+        """Let the trained map begin as the solution for the moments so far, the embedding brought to unit scale."""
+        solution = self.solve()
+        mean = self.gram[-1, :-1]
+        scale = (self.gram.diagonal()[:-1] - mean.square()).clamp_min(1e-12).sqrt()
+        self.centre.copy_(mean)
+        self.scale.copy_(scale)
+        self.map.weight.copy_((solution[:-1] * scale[:, None]).T)
+        self.map.bias.copy_(solution[-1] + mean @ solution[:-1])
 
     @torch.no_grad()
     def observe(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> Tensor:

@@ -7,12 +7,13 @@ Both ask a *linear* map to read something from the embedding, because what a lin
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from planformer.iq import deinterleave
+from planformer.losses.batch_probe import compressed_gram, leave_one_out, standardised
 from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes
 from planformer.losses.distributed import gather_batch
 from planformer.losses.total import LossOutput
@@ -29,17 +30,23 @@ class ExtraTerms(nn.Module):
         self.config = recipe.extra
         width, segment = 2 * recipe.model.dim, recipe.model.segment
         self.descriptors: Descriptors | None = None
+        self.descriptor_loss: DescriptorLoss | None = None
         self.start: Encoder | None = None
+        self.family = recipe.diversify.family
+        weights = {name: self.config.descriptors_groups.get(name, 1.0) for name in GROUPS}
+        self.group_weights = {name: weight for name, weight in weights.items() if weight > 0}
+        if self.config.descriptors_weight > 0 or self.config.probe_weight > 0:
+            self.descriptors = Descriptors(segment, groups=self.group_weights)
         if self.config.descriptors_weight > 0:
-            weights = self.config.descriptors_groups
-            wanted = [name for name in GROUPS if weights.get(name, 1.0) > 0]
-            self.descriptors = Descriptors(segment, groups=wanted)
             self.descriptor_loss = DescriptorLoss(
                 width,
-                descriptor_sizes(segment, wanted),
+                descriptor_sizes(segment, self.group_weights),
                 self.config.descriptors_components,
                 emphasis=self.config.descriptors_emphasis,
-                group_weights={name: weight for name, weight in weights.items() if weight > 0},
+                memory=self.config.descriptors_memory,
+                ridge=self.config.descriptors_ridge,
+                group_weights=self.group_weights,
+                trained=self.config.descriptors_map == "trained",
             )
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
@@ -53,7 +60,7 @@ class ExtraTerms(nn.Module):
 
         Every process must see the same batches.
         """
-        if self.descriptors is None:
+        if self.descriptors is None or self.descriptor_loss is None:
             return
         seen, parts, count = [], [], 0
         for batch in batches:
@@ -64,9 +71,12 @@ class ExtraTerms(nn.Module):
             if count >= self.config.descriptors_calibration:
                 break
         self.descriptor_loss.calibrate({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
-        enough = 1 + len(seen) // 2  # the map follows the encoder anyway
+        trained = self.descriptor_loss.trained
+        enough = len(seen) if trained else 1 + len(seen) // 2  # a solved map follows the encoder anyway
         for signals, part in zip(seen[:enough], parts[:enough], strict=True):
             self.descriptor_loss.observe(encoder(signals, return_aux=False).embedding, part)
+        if trained:
+            self.descriptor_loss.start_map()
 
     @property
     def branches(self) -> set[str]:
@@ -81,16 +91,14 @@ class ExtraTerms(nn.Module):
         self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
     ) -> LossOutput:
         if self.descriptors is not None:
-            value, details = self._descriptors(clean, noisy, batch)
-            output.raw.update(details)
-            _add(output, "extra/descriptors", value, self.config.descriptors_weight)
+            self._add_descriptors(output, clean, noisy, batch)
         if self.start is not None:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
 
-    def _descriptors(
-        self, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def _add_descriptors(
+        self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
+    ) -> None:
         """Descriptors read from the branches the recipe names, in one batch."""
         assert self.descriptors is not None
         embeddings = {"clean": clean.embedding, "augmented": noisy.embedding}
@@ -99,8 +107,23 @@ class ExtraTerms(nn.Module):
         # Joined over the processes, so that all of them standardise alike and log the same loss.
         joined = gather_batch({"embedding": torch.cat([e for e, _ in pairs]), **described}, same_size=True)
         embedding = joined.pop("embedding")
-        loss, details = self.descriptor_loss(embedding, joined)
-        return loss, details
+        if self.descriptor_loss is not None:
+            loss, details = self.descriptor_loss(embedding, joined)
+            output.raw.update(details)
+            _add(output, "extra/descriptors", loss, self.config.descriptors_weight)
+        if self.config.probe_weight > 0:
+            _add(output, "extra/probe", self._probe(embedding, joined), self.config.probe_weight)
+
+    def _probe(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> Tensor:
+        """Leave-one-out probes within each family of sequences that took the same steps (one: the whole batch)."""
+        size = self.family if self.family > 1 else len(embedding)
+        config = self.config
+        losses = []
+        for rows in torch.arange(len(embedding)).split(size):
+            parts = [weight * standardised(descriptors[name][rows]) for name, weight in self.group_weights.items()]
+            gram = compressed_gram(torch.cat(parts, dim=1), config.probe_power)
+            losses.append(leave_one_out(embedding[rows], gram, config.probe_ridge))
+        return torch.stack(losses).mean()
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""

@@ -103,10 +103,18 @@ class ExtraConfig(Section):
     descriptors_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
         default={}, description="group -> weight before the components (1; 0 leaves it out)"
     )
+    descriptors_map: Literal["solved", "trained"] = Field(
+        default="solved", description="the linear map: solved in every step, or solved once and then trained"
+    )
+    descriptors_ridge: float = Field(default=1e-2, gt=0, description="of the solution")
+    descriptors_memory: float = Field(default=0.99, gt=0, lt=1, description="of the solved map's running moments")
     descriptors_of: Literal["signal", "input"] = Field(
         default="signal", description="describe the noise-free signal, or what the encoder sees, noise included"
     )
     descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
+    probe_weight: float = Field(default=0.0, ge=0, description="ridge probes of the descriptors within a batch")
+    probe_ridge: float = Field(default=0.1, gt=0)
+    probe_power: float = Field(default=0.5, ge=0, le=1, description="of the descriptors' variance within a batch")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
@@ -191,7 +199,7 @@ class Recipe(Section):
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
             raise ValueError("networks.symmetry=false needs separation.share 0")
-        extra = self.extra.descriptors_weight > 0 or self.extra.start_weight > 0
+        extra = max(self.extra.descriptors_weight, self.extra.probe_weight, self.extra.start_weight) > 0
         if not extra and self.networks.decoder == "none":
             raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
 
