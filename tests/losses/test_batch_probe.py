@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from planformer.losses.batch_probe import compressed_gram, leave_one_out, standardised
+from planformer.losses.batch_probe import add_classes, compressed_gram, leave_one_out, standardised
 
 
 def one_by_one(z, targets, ridge):
@@ -61,3 +61,16 @@ def test_standardised_descriptors_have_unit_power_and_constants_stay_silent():
     found = standardised(values)
     assert float(found.square().sum(1).mean()) == pytest.approx(0.9, abs=0.02)
     assert not found[:, 3].any()
+
+
+def test_classes_are_further_targets_with_their_share():
+    labels = torch.tensor([3, 3, 7, 7, 7, 9] * 4)
+    targets = torch.randn(24, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    joined = add_classes(compressed_gram(targets, 1.0), labels, 0.5)
+    assert float(joined.diagonal().sum()) == pytest.approx(1.5)
+    separable = torch.nn.functional.one_hot(labels).double()[:, [3, 7, 9]] + 0.01 * targets[:, :3]
+    blind = targets[:, 3:]
+    nothing = torch.zeros_like(joined)
+    classes = add_classes(nothing, labels, 1.0)
+    assert leave_one_out(separable, classes) < 0.1 < 0.9 < leave_one_out(blind, classes)
+    assert torch.isfinite(add_classes(joined, torch.zeros(24, dtype=torch.int64), 0.5)).all(), "one class only"

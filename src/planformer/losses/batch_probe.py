@@ -49,6 +49,18 @@ def compressed_gram(targets: Tensor, power: float) -> Tensor:
     return ((vectors * raised) @ vectors.T).to(targets.dtype)
 
 
+def add_classes(gram: Tensor, labels: Tensor, share: float) -> Tensor:
+    """Let the probes tell classes apart as well: their indicators' products beside those of the other targets.
+
+    Both are brought to a total variance of one before the classes get their share.
+    """
+    indicators = (labels[:, None] == labels.unique()).to(gram.dtype)
+    centred = indicators - indicators.mean(0)
+    classes = centred @ centred.T
+    parts = [part / part.diagonal().sum().clamp_min(1e-12) for part in (gram, classes)]
+    return parts[0] + share * parts[1]
+
+
 def standardised(values: Tensor) -> Tensor:
     """One group of descriptors ``[n, k]`` at unit deviation over the batch, clipped at five; its total power is one.
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from planformer.iq import deinterleave
-from planformer.losses.batch_probe import compressed_gram, leave_one_out, standardised
+from planformer.losses.batch_probe import add_classes, compressed_gram, leave_one_out, standardised
 from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes
 from planformer.losses.distributed import gather_batch
 from planformer.losses.total import LossOutput
@@ -105,16 +105,17 @@ class ExtraTerms(nn.Module):
         pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
         described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
-        joined = gather_batch({"embedding": torch.cat([e for e, _ in pairs]), **described}, same_size=True)
-        embedding = joined.pop("embedding")
+        rows = {"embedding": torch.cat([e for e, _ in pairs]), "emitters": batch.labels.repeat(len(pairs))}
+        joined = gather_batch({**rows, **described}, same_size=True)
+        embedding, emitters = joined.pop("embedding"), joined.pop("emitters")
         if self.descriptor_loss is not None:
             loss, details = self.descriptor_loss(embedding, joined)
             output.raw.update(details)
             _add(output, "extra/descriptors", loss, self.config.descriptors_weight)
         if self.config.probe_weight > 0:
-            _add(output, "extra/probe", self._probe(embedding, joined), self.config.probe_weight)
+            _add(output, "extra/probe", self._probe(embedding, joined, emitters), self.config.probe_weight)
 
-    def _probe(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> Tensor:
+    def _probe(self, embedding: Tensor, descriptors: Mapping[str, Tensor], emitters: Tensor) -> Tensor:
         """Leave-one-out probes within each family of sequences that took the same steps (one: the whole batch)."""
         size = self.family if self.family > 1 else len(embedding)
         config = self.config
@@ -122,6 +123,8 @@ class ExtraTerms(nn.Module):
         for rows in torch.arange(len(embedding)).split(size):
             parts = [weight * standardised(descriptors[name][rows]) for name, weight in self.group_weights.items()]
             gram = compressed_gram(torch.cat(parts, dim=1), config.probe_power)
+            if config.probe_emitters > 0:
+                gram = add_classes(gram, emitters[rows], config.probe_emitters)
             losses.append(leave_one_out(embedding[rows], gram, config.probe_ridge))
         return torch.stack(losses).mean()
 

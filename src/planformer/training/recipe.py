@@ -114,6 +114,7 @@ class ExtraConfig(Section):
     descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
     probe_weight: float = Field(default=0.0, ge=0, description="ridge probes of the descriptors within a batch")
     probe_ridge: float = Field(default=0.1, gt=0)
+    probe_emitters: float = Field(default=0.0, ge=0, description="the emitters' share beside the descriptors' of one")
     probe_power: float = Field(default=0.5, ge=0, le=1, description="of the descriptors' variance within a batch")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
