@@ -206,6 +206,24 @@ def test_start_from_a_weights_folder(tmp_path):
         assert torch.equal(value, trainee.encoder.state_dict()[name])
 
 
+def test_a_stored_decoder_of_the_same_size_continues(tmp_path):
+    from planformer.models.planformer import PlanFormer
+    from planformer.models.restoration import save_decoder
+
+    source, _ = build(*DECODER, "seed=4")
+    with torch.no_grad():
+        for parameter in source.decoder.parameters():
+            parameter.add_(1.0)
+    PlanFormer(source.encoder).save_pretrained(tmp_path / "w")
+    fresh = build(*DECODER, f"networks.init_from={tmp_path / 'w'}")[0].decoder.state_dict()
+    save_decoder(tmp_path / "w", source.decoder)
+    behind = build(*DECODER, "networks.blindspot=false", f"networks.init_from={tmp_path / 'w'}")[0]
+    for name, value in source.decoder.state_dict().items():
+        assert torch.equal(value, behind.decoder.state_dict()[name])
+    assert not behind.decoder.config.blindspot
+    assert any(not torch.equal(value, fresh[name]) for name, value in source.decoder.state_dict().items())
+
+
 def test_extra_terms_alone_encode_only_the_branch_they_read(monkeypatch):
     trainee, stream = build("networks.symmetry=false", "extra.start_weight=1.0")
     rows = []

@@ -258,6 +258,19 @@ def restorer_for(encoder: Encoder, folder: Path | None, weights: str) -> Restore
     return Restorer(encoder, control.decoder, control.separation)
 
 
+def continue_decoder(decoder: Decoder, folder: str | Path) -> bool:
+    """Start from the decoder stored in a weights folder; False, and nothing changed, if there is none of this size."""
+    folder = Path(folder)
+    if not (folder / weights_name(DECODER)).is_file():
+        return False
+    stored = read_component(folder, DECODER, architecture=DECODER_ARCHITECTURE)
+    same = {"blindspot": decoder.config.blindspot}
+    if stored.config | same != decoder.config.model_dump(mode="json"):
+        return False
+    load_strict(decoder, stored.tensors, where=folder)
+    return True
+
+
 def save_decoder(folder: str | Path, decoder: Decoder, provenance: dict[str, Any] | None = None) -> Path:
     """Store a decoder beside an encoder: ``decoder.safetensors`` and ``decoder.json``."""
     return write_component(

@@ -82,7 +82,10 @@ class NetworkConfig(Section):
     target_scale: Literal["input", "unit"] = Field(
         default="input", description="reconstruct the signal as it is in the noisy input, or at unit power"
     )
-    init_from: str | None = Field(default=None, description="weights folder to start the encoder from")
+    init_from: str | None = Field(
+        default=None,
+        description="weights folder to start the encoder from, and the decoder where it holds one that fits",
+    )
 
 
 class SeparationConfig(Section):

@@ -251,4 +251,9 @@ def _build_decoder(recipe: Recipe) -> Decoder | None:
     if recipe.networks.decoder == "none":
         return None
     networks = recipe.networks
-    return Decoder(DecoderConfig.from_encoder(recipe.model, size=networks.decoder, blindspot=networks.blindspot))
+    decoder = Decoder(DecoderConfig.from_encoder(recipe.model, size=networks.decoder, blindspot=networks.blindspot))
+    if networks.init_from is not None:
+        from planformer.models.restoration import continue_decoder
+
+        continue_decoder(decoder, networks.init_from)
+    return decoder
