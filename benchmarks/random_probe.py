@@ -32,6 +32,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "cross-window after pooling": {"cross_window_position": "after_pooling"},
     "centring over tokens": {"centring": "tokens"},
     "torch's start values": {"start": "torch"},
+    "sharp start values": {"start": "sharp"},
     "short signals tiled": {"preprocess": PreprocessConfig(short="tile")},
     "short signals resampled": {"preprocess": PreprocessConfig(short="resample")},
     "normalise the signal": {"preprocess": PreprocessConfig(normalise="signal")},

@@ -158,8 +158,10 @@ class Trainer:
             self.display.close()
 
     def _calibrate(self) -> None:
-        """Statistics of the extra terms, from the first process's batches on every process."""
-        stream = BatchStream(self.stream.data, self.recipe)
+        """Statistics of the extra terms, on every process from the batches that all of them make together."""
+        data = self.recipe.data
+        shards = data.model_copy(update={"shards": data.shards * self.processes.world})
+        stream = BatchStream(self.stream.data, self.recipe.model_copy(update={"data": shards}))
         batches = (stream.batch(step).to(self.processes.device) for step in itertools.count())
         self.trainee.extra.calibrate(batches, self.trainee.encoder)
 
