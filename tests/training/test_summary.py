@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from planformer.errors import ConfigError, InputError
 from planformer.models.planformer import PlanFormer
@@ -45,6 +46,29 @@ def test_publish_adds_where_the_weights_come_from(run, tmp_path):
     assert provenance["recipe"]["optimizer"]["learning_rate"] == 1e-3
     assert "folder" not in provenance["recipe"]["data"]
     assert provenance["radio_probe_at_start"] is not None
+
+
+def test_publish_averages_several_runs(run, tmp_path):
+    other = tmp_path / "other"
+    recipe = tiny_recipe("schedule.milestones=2", "seed=5")
+    Trainer(recipe, tone_set(), tone_set(6, seed=1), other, show=False).run()
+    published = [PlanFormer.from_pretrained(publish(path, tmp_path / path.name, which="last")) for path in (run, other)]
+    mean = PlanFormer.from_pretrained(publish([run, other], tmp_path / "mean", which="last"))
+    one, two = (model.encoder.state_dict() for model in published)
+    for name, value in mean.encoder.state_dict().items():
+        torch.testing.assert_close(value, (one[name] + two[name]) / 2)
+    assert [origin["recipe"]["seed"] for origin in mean.provenance["average_of"]] == [0, 5]
+    alone = PlanFormer.from_pretrained(publish([run], tmp_path / "alone", which="last"))
+    assert all(torch.equal(value, one[name]) for name, value in alone.encoder.state_dict().items())
+
+
+def test_other_networks_are_not_averaged(run, tmp_path):
+    other = tmp_path / "other"
+    recipe = tiny_recipe("schedule.milestones=2", "model.pooling=frequency")
+    Trainer(recipe, tone_set(), tone_set(6, seed=1), other, show=False).run()
+    with pytest.raises(InputError, match="can't be averaged"):
+        publish([run, other], tmp_path / "mean", which="last")
+    assert not (tmp_path / "mean").exists()
 
 
 def test_publish_a_milestone_and_unknown_names(run, tmp_path):

@@ -11,11 +11,14 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def publish(
-    run: Path = typer.Argument(..., help="Folder of the run."),
+    runs: list[Path] = typer.Argument(..., help="Folder of the run; several are averaged."),
     out: Path = typer.Option(..., "--out", "-o", help="Weights folder to write."),
     which: str = typer.Option("best", "--which", help="best, last, or the name of a folder below milestones/."),
 ) -> None:
-    """Write a weights folder with its provenance. Example: planformer publish runs/first --out weights/"""
+    """Write a weights folder with its provenance. Example: planformer publish runs/first --out weights/
+
+    Several runs that began from the same weights are averaged: planformer publish runs/a runs/b -o weights/
+    """
     from planformer.training.publishing import publish as write
 
-    typer.echo(f"written: {write(run, out, which=which)}", err=True)
+    typer.echo(f"written: {write(runs, out, which=which)}", err=True)

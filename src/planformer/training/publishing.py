@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from planformer.errors import InputError
 from planformer.training.run_folder import RunFolder
 from planformer.training.summary import RunSummary, summarise
+
+if TYPE_CHECKING:
+    from planformer.models.weights import Component
 
 _COMPONENTS = {
     "model": "planformer-encoder",
@@ -30,29 +37,60 @@ def find_weights(run: RunFolder, which: str) -> Path:
     return folder
 
 
-def publish(path: Path, out: Path, *, which: str = "best") -> Path:
+def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best") -> Path:
     """Copy weights out of a run and add their provenance: data, steps, recipe, commit, probe results.
 
+    Several runs that began from the same weights are averaged, parameter by parameter; the provenance then lists each.
     Everything is read and verified first; the folder that comes out is what ``PlanFormer.from_pretrained`` reads.
     """
-    from planformer.models.weights import read_component, write_component
+    from planformer.models.weights import write_component
 
-    run = RunFolder(path)
-    source = find_weights(run, which)
-    stored = {
+    runs = [RunFolder(path) for path in ([paths] if isinstance(paths, Path) else paths)]
+    sources = [find_weights(run, which) for run in runs]
+    if out.resolve() in {source.resolve() for source in sources}:
+        raise InputError(f"{out}: is the run's own folder; choose another one")
+    stored = [_components(source) for source in sources]
+    origins = [
+        _provenance(summarise(run.path), parts["model"].provenance, run)
+        for run, parts in zip(runs, stored, strict=True)
+    ]
+    provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
+    components = _averaged(stored, sources)
+    for name, (config, tensors) in components.items():
+        write_component(out, name, tensors, config, architecture=_COMPONENTS[name], provenance=provenance)
+    return out
+
+
+def _components(source: Path) -> dict[str, Component]:
+    from planformer.models.weights import read_component
+
+    return {
         name: read_component(source, name, architecture=architecture)
         for name, architecture in _COMPONENTS.items()
         if (source / f"{name}.safetensors").is_file()
     }
-    if out.resolve() == source.resolve():
-        raise InputError(f"{out}: is the run's own folder; choose another one")
-    origin = stored["model"].provenance
-    provenance = _provenance(summarise(path), origin, run)
-    for name, component in stored.items():
-        write_component(
-            out, name, component.tensors, component.config, architecture=_COMPONENTS[name], provenance=provenance
+
+
+def _averaged(
+    stored: Sequence[dict[str, Component]], sources: Sequence[Path]
+) -> dict[str, tuple[dict[str, Any], dict[str, Tensor]]]:
+    """Mean of each parameter; one run's weights stay bit for bit what they are."""
+    first = stored[0]
+    for parts, source in zip(stored, sources, strict=True):
+        if parts.keys() != first.keys() or any(parts[name].config != first[name].config for name in first):
+            raise InputError(f"{source}: other networks than in {sources[0]}, they can't be averaged")
+    if len(stored) == 1:
+        return {name: (part.config, part.tensors) for name, part in first.items()}
+    return {
+        name: (
+            part.config,
+            {
+                key: torch.stack([parts[name].tensors[key].double() for parts in stored]).mean(0).to(value.dtype)
+                for key, value in part.tensors.items()
+            },
         )
-    return out
+        for name, part in first.items()
+    }
 
 
 def _provenance(summary: RunSummary, origin: dict[str, Any], run: RunFolder) -> dict[str, Any]:
