@@ -222,6 +222,41 @@ def test_a_sharp_start_enlarges_the_first_kernels_only():
     assert len(enlarged) == 2, "one kernel in each domain"
 
 
+def test_raised_levels_change_first_kernels_and_offsets_only():
+    torch.manual_seed(0)
+    before = Encoder(PlanFormerConfig(**SMALL)).state_dict()
+    torch.manual_seed(0)
+    after = Encoder(PlanFormerConfig(**SMALL, start="level")).state_dict()
+    for name, value in before.items():
+        if name.endswith("tokenizer.stages.0.convolution.weight"):
+            assert torch.equal(after[name], 1.5 * value), name
+        elif name.endswith("sink.affine.2.bias"):
+            gamma, offsets = (after[name] - value).chunk(2)
+            assert not gamma.any(), name
+            size = 0.15 if ".stages.0." in name else 0.1
+            by_channel = offsets.view(4, -1)
+            torch.testing.assert_close(by_channel[:, 0], torch.full((4,), size))
+            assert not by_channel[:, max(1, by_channel.shape[1] // 8) :].any(), name
+        else:
+            assert torch.equal(after[name], value), name
+
+
+def test_a_sink_with_raised_levels_tells_a_faint_token_from_a_loud_one():
+    """The norm gives every token the same power; only with offsets does its direction say how strong it was."""
+    pattern = torch.randn(1, 64, 16)
+    changes = {}
+    for start in ("balanced", "level"):
+        torch.manual_seed(0)
+        sink = Encoder(PlanFormerConfig(start=start)).time_tokenizer.stages[0].sink
+        # Without what the estimated noise takes away, whose own activation is not scale free.
+        torch.nn.init.zeros_(sink.expand.weight)
+        with torch.no_grad():
+            loud, faint = (sink(scale * pattern).features for scale in (1.0, 0.05))
+        changes[start] = float((loud - faint).square().mean())
+    assert changes["balanced"] < 0.01  # what a hundredth of the last layer's weight leaves
+    assert changes["level"] > 0.1
+
+
 def test_sinks_start_neutral():
     torch.manual_seed(0)
     sink = Encoder(PlanFormerConfig(**SMALL)).time_tokenizer.stages[0].sink

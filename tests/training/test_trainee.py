@@ -1,9 +1,12 @@
 """The forward passes use every network, and what is logged is what is differentiated."""
 
+import copy
+
 import pytest
 import torch
 
 from planformer.errors import ConfigError
+from planformer.models.start import raise_levels
 from planformer.training.optimizer import freeze_parameters
 from planformer.training.stream import BatchStream
 from planformer.training.trainee import Trainee
@@ -204,6 +207,22 @@ def test_start_from_a_weights_folder(tmp_path):
     trainee, _ = build(f"networks.init_from={tmp_path / 'w'}")
     for name, value in source.encoder.state_dict().items():
         assert torch.equal(value, trainee.encoder.state_dict()[name])
+
+
+def test_continued_weights_may_have_their_levels_raised(tmp_path):
+    from planformer.models.planformer import PlanFormer
+
+    PlanFormer(build()[0].encoder).save_pretrained(tmp_path / "w")
+    begin = f"networks.init_from={tmp_path / 'w'}"
+    as_stored, raised = (build(begin, f"networks.raise_levels={raise_}")[0].encoder for raise_ in ("false", "true"))
+    expected = copy.deepcopy(as_stored)
+    raise_levels(expected)
+    for name, value in raised.state_dict().items():
+        assert torch.equal(value, expected.state_dict()[name]), name
+    kernel = "time_tokenizer.stages.0.convolution.weight"
+    assert not torch.equal(raised.state_dict()[kernel], as_stored.state_dict()[kernel])
+    with pytest.raises(ConfigError, match="raise_levels is for"):
+        build("networks.raise_levels=true")
 
 
 def test_a_stored_decoder_of_the_same_size_continues(tmp_path):

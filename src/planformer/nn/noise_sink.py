@@ -49,6 +49,7 @@ class NoiseSink(nn.Module):
 
     def __init__(self, channels: int, kernel: int = 5) -> None:
         super().__init__()
+        self.channels = channels
         dim = TOKEN_LENGTH * channels
         narrow = channels // 4
         self.squeeze = nn.Conv1d(channels, narrow, kernel, bias=False)
