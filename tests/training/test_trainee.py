@@ -221,8 +221,10 @@ def test_continued_weights_may_have_their_levels_raised(tmp_path):
         assert torch.equal(value, expected.state_dict()[name]), name
     kernel = "time_tokenizer.stages.0.convolution.weight"
     assert not torch.equal(raised.state_dict()[kernel], as_stored.state_dict()[kernel])
-    with pytest.raises(ConfigError, match="raise_levels is for"):
-        build("networks.raise_levels=true")
+    fresh = build("networks.raise_levels=true")[0].encoder.state_dict()
+    assert torch.equal(fresh[kernel], build("model.start=level")[0].encoder.state_dict()[kernel])
+    with pytest.raises(ConfigError, match="twice"):
+        build("networks.raise_levels=true", "model.start=level")
 
 
 def test_a_stored_decoder_of_the_same_size_continues(tmp_path):

@@ -87,7 +87,7 @@ class NetworkConfig(Section):
         description="weights folder to start the encoder from, and the decoder where it holds one that fits",
     )
     raise_levels: bool = Field(
-        default=False, description="give the sinks of these weights the offsets of the start values `level` first"
+        default=False, description="give the sinks of the encoder, continued or fresh, the offsets of model.start=level"
     )
 
 
@@ -199,8 +199,8 @@ class Recipe(Section):
             raise ValueError("data.emitters_per_batch is larger than data.batch_size")
         if self.separation.share > 0 and self.networks.decoder == "none":
             raise ValueError("separation.share > 0 needs networks.decoder compact or paper")
-        if self.networks.raise_levels and self.networks.init_from is None:
-            raise ValueError("networks.raise_levels is for networks.init_from; a fresh encoder takes model.start=level")
+        if self.networks.raise_levels and self.networks.init_from is None and self.model.start == "level":
+            raise ValueError("networks.raise_levels and model.start=level would raise the levels twice")
         if not self.networks.symmetry:
             self._check_without_symmetry()
         return self

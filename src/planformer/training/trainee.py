@@ -233,8 +233,8 @@ def build_encoder(recipe: Recipe) -> Encoder:
 
         stored = read_component(recipe.networks.init_from, "model", architecture="planformer-encoder")
         load_strict(encoder, stored.tensors, where=recipe.networks.init_from)
-        if recipe.networks.raise_levels:
-            raise_levels(encoder)
+    if recipe.networks.raise_levels:
+        raise_levels(encoder)
     return encoder
 
 
