@@ -33,6 +33,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "centring over tokens": {"centring": "tokens"},
     "torch's start values": {"start": "torch"},
     "sharp start values": {"start": "sharp"},
+    "level start values": {"start": "level"},
+    "open start values": {"start": "open"},
     "short signals tiled": {"preprocess": PreprocessConfig(short="tile")},
     "short signals resampled": {"preprocess": PreprocessConfig(short="resample")},
     "normalise the signal": {"preprocess": PreprocessConfig(normalise="signal")},

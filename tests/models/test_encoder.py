@@ -241,6 +241,30 @@ def test_raised_levels_change_first_kernels_and_offsets_only():
             assert torch.equal(after[name], value), name
 
 
+def test_an_open_start_lets_each_domain_through():
+    """A fusion that scrambles has cosine near zero with its own domain's normalised features."""
+    torch.manual_seed(0)
+    own, other = torch.randn(4, 80, 128), torch.randn(4, 16, 128)
+    likeness = {}
+    for start in ("balanced", "open"):
+        torch.manual_seed(1)
+        fusion = Encoder(PlanFormerConfig(start=start)).tokenizer_fusion
+        with torch.no_grad():
+            fused, _ = fusion(own, other)
+        likeness[start] = float(torch.cosine_similarity(fused, own, -1).mean())
+    assert abs(likeness["balanced"]) < 0.1
+    assert likeness["open"] > 0.8
+
+
+def test_an_open_start_keeps_gradients_for_every_parameter():
+    torch.manual_seed(0)
+    encoder = Encoder(PlanFormerConfig(start="open"))
+    output = encoder(torch.randn(2, 10240))
+    (output.embedding.square().sum() + sum(output.aux.values())).backward()
+    silent = [n for n, p in encoder.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not [name for name in silent if not name.endswith("logit.bias")], silent
+
+
 def test_a_sink_with_raised_levels_tells_a_faint_token_from_a_loud_one():
     """The norm gives every token the same power; only with offsets does its direction say how strong it was."""
     pattern = torch.randn(1, 64, 16)

@@ -8,13 +8,18 @@ from torch import Tensor, nn
 from planformer.config import Start
 from planformer.models.tokenizer import Stage, Tokenizer
 from planformer.nn.cross_window import CrossWindowFocus
+from planformer.nn.fusion import FusionGLU
 from planformer.nn.noise_sink import TOKEN_LENGTH, NoiseSink
+from planformer.nn.parseval import ParsevalTransformer
+from planformer.nn.sequence_pooling import AttentionalPooling
 
 CROSS_WINDOW_GAIN = 0.1
 SHARP_GAIN = 4.0
 LEVEL = 0.1
 LEVEL_GAIN = 1.5
 LEVEL_SHARE = 8  # one channel of so many carries an offset
+FUSION_NOISE = 0.3  # of the framework's values beside a fusion's identity
+QUIET = 0.1  # of the framework's values in what a transformer adds, and in the pooling's logits
 
 
 @torch.no_grad()
@@ -23,7 +28,8 @@ def start_values(module: nn.Module, start: Start) -> None:
 
     "sharp" is "balanced" with first kernels of four times the size. They have no bias, so their size alone decides
     where on its curve the activation works: at the framework's size it hardly bends over the amplitudes of a signal of
-    unit power, and says little about how these are distributed. "level" is "balanced" with :func:`raise_levels`.
+    unit power, and says little about how these are distributed. "level" is "balanced" with :func:`raise_levels`,
+    "open" is "level" with :func:`open_passage`.
     """
     if start == "torch":
         return
@@ -37,8 +43,31 @@ def start_values(module: nn.Module, start: Start) -> None:
             first = brick.stages[0]
             assert isinstance(first, Stage)
             first.convolution.weight.mul_(SHARP_GAIN)
-    if start == "level":
+    if start in ("level", "open"):
         raise_levels(module)
+    if start == "open":
+        open_passage(module)
+
+
+@torch.no_grad()
+def open_passage(module: nn.Module) -> None:
+    """Let what the tokenizers found reach the latents: at random a fusion scrambles it, and twice over.
+
+    Every fusion begins as its own domain's features, gated, with a little of the other's; what a transformer adds to
+    its tokens begins small; the pooling begins as nearly a mean.
+    """
+    for brick in module.modules():
+        if isinstance(brick, FusionGLU):
+            for glu in (brick.time_glu, brick.frequency_glu):
+                value = glu.projection.weight.chunk(2)[0]  # (D, 2 D): own features, then the other domain's
+                value.mul_(FUSION_NOISE).add_(torch.eye(*value.shape))
+        elif isinstance(brick, ParsevalTransformer):
+            last = brick.feed_forward[-1]
+            assert isinstance(last, nn.Linear)
+            last.weight.mul_(QUIET)
+            brick.focus.final_fusion.projection.weight.chunk(2)[0].mul_(QUIET)
+        elif isinstance(brick, AttentionalPooling):
+            brick.logit.weight.mul_(QUIET)
 
 
 @torch.no_grad()

@@ -199,8 +199,9 @@ class Recipe(Section):
             raise ValueError("data.emitters_per_batch is larger than data.batch_size")
         if self.separation.share > 0 and self.networks.decoder == "none":
             raise ValueError("separation.share > 0 needs networks.decoder compact or paper")
-        if self.networks.raise_levels and self.networks.init_from is None and self.model.start == "level":
-            raise ValueError("networks.raise_levels and model.start=level would raise the levels twice")
+        raised = self.model.start in ("level", "open") and self.networks.init_from is None
+        if self.networks.raise_levels and raised:
+            raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
         if not self.networks.symmetry:
             self._check_without_symmetry()
         return self
