@@ -31,7 +31,7 @@ def evaluate(
         "random,raw,log-spectrum,mfcc,rocket,majority",
         "--baselines",
         "-b",
-        help="Comma-separated; also clip, dino, none.",
+        help="Comma-separated; also random-open (untrained with other start values), clip, dino, none.",
     ),
     probes: str = typer.Option("linear", "--probes", help="linear, rbf, or both with a comma."),
     out: Path = typer.Option(Path("report"), "--out", "-o", help="Folder for results.json, results.md and index.html."),
@@ -153,7 +153,9 @@ def _methods(judged: JudgedModel, names: list[str], random_seeds: int) -> list[F
     methods: list[Featuriser] = list(judged.readouts())
     if "random" in names:
         methods += random_encoders(judged, random_seeds)
-    return methods + [get_baseline(name) for name in names if name not in ("random", "majority")]
+    if "random-open" in names:
+        methods += random_encoders(judged, random_seeds, start="open")
+    return methods + [get_baseline(name) for name in names if name not in ("random", "random-open", "majority")]
 
 
 def _report(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planformer.config import Start
 from planformer.errors import WeightsError
 from planformer.evaluation.featurisers import EncoderFeatures
 
@@ -55,14 +56,20 @@ def load_model(source: str | Path | None, *, fall_back: bool = False) -> JudgedM
     return JudgedModel(model, "planformer", text, trained=True, folder=Path(resolve(source)))
 
 
-def random_encoders(judged: JudgedModel, seeds: int = 3) -> list[EncoderFeatures]:
-    """Untrained encoders of the same configuration; the judged one is not repeated."""
+def random_encoders(judged: JudgedModel, seeds: int = 3, *, start: Start | None = None) -> list[EncoderFeatures]:
+    """Untrained encoders of the same configuration, or of another start; the judged one is not repeated.
+
+    Those of another start have a name of their own, ``random-START:SEED``: they are shown beside the model, and the
+    difference to random weights stays the difference to its own untrained configuration.
+    """
     from planformer.models.planformer import PlanFormer
 
+    config, kind, title = judged.model.config, "random", "untrained encoder"
+    if start is not None:
+        config, kind, title = config.model_copy(update={"start": start}), f"random-{start}", f"{title}, {start} start"
     found = []
     for seed in range(seeds):
-        name = f"random:{seed}"
+        name = f"{kind}:{seed}"
         if name != judged.name:
-            model = PlanFormer.random(seed, judged.model.config)
-            found.append(EncoderFeatures(model, name, title=f"untrained encoder, seed {seed}"))
+            found.append(EncoderFeatures(PlanFormer.random(seed, config), name, title=f"{title}, seed {seed}"))
     return found

@@ -17,7 +17,7 @@ BASELINES: dict[str, str] = {
     "dino": "peers:Dino",
 }
 DEFAULT = ("random", "raw", "log-spectrum", "mfcc", "rocket", "majority")
-ALL = ("random", *BASELINES, "majority")
+ALL = ("random", "random-open", *BASELINES, "majority")
 
 
 def get_baseline(name: str) -> Featuriser:
