@@ -51,7 +51,7 @@ def start_values(module: nn.Module, start: Start) -> None:
 
 @torch.no_grad()
 def open_passage(module: nn.Module) -> None:
-    """Let what the tokenizers found reach the latents: at random a fusion scrambles it, and twice over.
+    """Let what the tokenizers found reach the latents: at random a fusion scrambles it, three times over.
 
     Every fusion begins as its own domain's features, gated, with a little of the other's; what a transformer adds to
     its tokens begins small; the pooling begins as nearly a mean.
