@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import signal
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -275,9 +276,15 @@ def test_batched_equals_alone(model: PlanFormer) -> None:
 
 
 def test_a_reading_process_that_hangs_or_dies_is_replaced(folder: Path) -> None:
-    pool = ReaderPool(1, seconds=0.0001)
+    pool = ReaderPool(1, seconds=60)
+    pool.read(folder / "a.wav", mode="signal")
+    process = pool._all[0]._process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)  # it hangs, however fast the machine is
+    pool.seconds = 0.2
     with pytest.raises(InputError, match="took longer"):
         pool.read(folder / "a.wav", mode="signal")
+    assert process.poll() is not None
     pool.seconds = 60
     assert pool.read(folder / "a.wav", mode="signal").facts["samples"] == 3000
     with pytest.raises(InputError, match="crashed"):

@@ -108,6 +108,8 @@ class _Child:
             raise InputError(f"{CALLED}: {reason}; check the file, or use planformer embed") from error
         finally:
             timer.cancel()
+        if late.is_set():  # it answered at the last moment and is dying: the next file gets a new process
+            self.kill()
         header, data = answer
         if "error" in header:
             message = str(header["error"]).replace(request["path"], CALLED)
