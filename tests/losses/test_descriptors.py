@@ -229,6 +229,10 @@ def test_a_trained_map_begins_as_the_solution_and_is_a_parameter():
             loss.start_map()
         losses[trained] = loss
     torch.testing.assert_close(losses[True].read(embedding), losses[False].read(embedding), atol=1e-4, rtol=1e-4)
+    scaled = embedding * torch.logspace(-1, 1, 12) - 7
+    torch.testing.assert_close(losses[True].read(scaled), losses[True].read(embedding), atol=1e-2, rtol=1e-2)
+    silent = torch.cat((embedding[:, :-1], torch.full((96, 1), 2.0)), 1)
+    assert losses[True].read(silent).isfinite().all()
     assert not list(losses[False].parameters())
     updates = int(losses[True].updates)
     value, _ = losses[True](embedding, descriptors)

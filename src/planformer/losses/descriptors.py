@@ -215,7 +215,8 @@ class DescriptorLoss(nn.Module):
     :meth:`calibrate` fixes the components once. 1 is what predicting the mean gives, 0 is perfect.
 
     The moments lag behind an encoder that moves, and a few thousand sequences are few for so large a map. With
-    ``trained`` the map is solved only once, by :meth:`start_map`, and is a parameter from there on.
+    ``trained`` the map is solved only once, by :meth:`start_map`, and is a parameter from there on; it reads the
+    embedding standardised over the batch, or else dimensions that hardly vary at the start lead it astray.
     """
 
     mean: Tensor
@@ -225,8 +226,6 @@ class DescriptorLoss(nn.Module):
     gram: Tensor
     cross: Tensor
     updates: Tensor
-    centre: Tensor
-    scale: Tensor
 
     def __init__(
         self,
@@ -259,8 +258,6 @@ class DescriptorLoss(nn.Module):
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self.trained = trained
         if trained:
-            self.register_buffer("centre", torch.zeros(embedding_dim))
-            self.register_buffer("scale", torch.ones(embedding_dim))
             self.map = nn.Linear(embedding_dim, components)
 
     @torch.no_grad()
@@ -292,7 +289,9 @@ class DescriptorLoss(nn.Module):
     def read(self, embedding: Tensor) -> Tensor:
         """The components ``[B, components]`` as the linear map sees them."""
         if self.trained:
-            found: Tensor = self.map((embedding - self.centre) / self.scale)
+            variance = embedding.var(0, correction=0)
+            floor = 1e-6 * embedding.detach().square().mean()  # a dimension that does not vary stays small
+            found: Tensor = self.map((embedding - embedding.mean(0)) / (variance + floor).sqrt())
             return found
         linear_map = self.solve().to(embedding.dtype)
         return embedding @ linear_map[:-1] + linear_map[-1]
@@ -303,8 +302,6 @@ class DescriptorLoss(nn.Module):
         solution = self.solve()
         mean = self.gram[-1, :-1]
         scale = (self.gram.diagonal()[:-1] - mean.square()).clamp_min(1e-12).sqrt()
-        self.centre.copy_(mean)
-        self.scale.copy_(scale)
         self.map.weight.copy_((solution[:-1] * scale[:, None]).T)
         self.map.bias.copy_(solution[-1] + mean @ solution[:-1])
 
