@@ -45,7 +45,7 @@ class PlanFormerConfig(BaseModel):
     pooling: Pooling = "native"
     cross_window_position: CrossWindowPosition = "before_pooling"
     centring: Centring = "features"
-    start: Start = "balanced"
+    start: Start = "open"
 
     # Parts that an ablation switches off. The parameters stay where they are, so that weights fit either way.
     parseval_gate: bool = True

@@ -25,10 +25,10 @@ def test_random_weights_are_called_random() -> None:
 
 def test_random_weights_of_another_start_are_other_weights_under_another_name() -> None:
     judged = load_model("random:0")
-    opened = random_encoders(judged, 2, start="open")
-    assert [encoder.name for encoder in opened] == ["random-open:0", "random-open:1"]
-    assert all(encoder.model.config.start == "open" for encoder in opened)
-    assert opened[0].model.fingerprint != judged.model.fingerprint, "the same seed, another start"
+    others = random_encoders(judged, 2, start="balanced")
+    assert [encoder.name for encoder in others] == ["random-balanced:0", "random-balanced:1"]
+    assert all(encoder.model.config.start == "balanced" for encoder in others)
+    assert others[0].model.fingerprint != judged.model.fingerprint, "the same seed, another start"
 
 
 def test_a_weights_folder_is_called_trained_and_has_its_own_random_controls(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_sharp_start_enlarges_the_first_kernels_only():
 
 def test_raised_levels_change_first_kernels_and_offsets_only():
     torch.manual_seed(0)
-    before = Encoder(PlanFormerConfig(**SMALL)).state_dict()
+    before = Encoder(PlanFormerConfig(**SMALL, start="balanced")).state_dict()
     torch.manual_seed(0)
     after = Encoder(PlanFormerConfig(**SMALL, start="level")).state_dict()
     for name, value in before.items():
@@ -284,7 +284,7 @@ def test_a_sink_with_raised_levels_tells_a_faint_token_from_a_loud_one():
 
 def test_sinks_start_neutral():
     torch.manual_seed(0)
-    sink = Encoder(PlanFormerConfig(**SMALL)).time_tokenizer.stages[0].sink
+    sink = Encoder(PlanFormerConfig(**SMALL, start="balanced")).time_tokenizer.stages[0].sink
     gamma, beta = sink.affine(torch.rand(5, 1) * 2).chunk(2, -1)
     torch.testing.assert_close(gamma, torch.ones_like(gamma), atol=0.05, rtol=0)
     torch.testing.assert_close(beta, torch.zeros_like(beta), atol=0.05, rtol=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import typer
 
@@ -31,7 +31,7 @@ def evaluate(
         "random,raw,log-spectrum,mfcc,rocket,majority",
         "--baselines",
         "-b",
-        help="Comma-separated; also random-open (untrained with other start values), clip, dino, none.",
+        help="Comma-separated; also random-balanced (untrained with other start values), clip, dino, none.",
     ),
     probes: str = typer.Option("linear", "--probes", help="linear, rbf, or both with a comma."),
     out: Path = typer.Option(Path("report"), "--out", "-o", help="Folder for results.json, results.md and index.html."),
@@ -147,15 +147,17 @@ def _baseline_names(text: str) -> list[str]:
 
 
 def _methods(judged: JudgedModel, names: list[str], random_seeds: int) -> list[Featuriser]:
-    from planformer.evaluation.baselines import get_baseline
+    from planformer.config import Start
+    from planformer.evaluation.baselines import RANDOM, get_baseline
     from planformer.evaluation.models import random_encoders
 
     methods: list[Featuriser] = list(judged.readouts())
     if "random" in names:
         methods += random_encoders(judged, random_seeds)
-    if "random-open" in names:
-        methods += random_encoders(judged, random_seeds, start="open")
-    return methods + [get_baseline(name) for name in names if name not in ("random", "random-open", "majority")]
+    for start in get_args(Start):
+        if f"random-{start}" in names:
+            methods += random_encoders(judged, random_seeds, start=start)
+    return methods + [get_baseline(name) for name in names if name not in (*RANDOM, "majority")]
 
 
 def _report(

@@ -29,7 +29,7 @@ def start_values(module: nn.Module, start: Start) -> None:
     "sharp" is "balanced" with first kernels of four times the size. They have no bias, so their size alone decides
     where on its curve the activation works: at the framework's size it hardly bends over the amplitudes of a signal of
     unit power, and says little about how these are distributed. "level" is "balanced" with :func:`raise_levels`,
-    "open" is "level" with :func:`open_passage`.
+    "open", the default, is "level" with :func:`open_passage`.
     """
     if start == "torch":
         return

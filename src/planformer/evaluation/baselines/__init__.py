@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from typing import get_args
 
+from planformer.config import Start
 from planformer.errors import InputError
 from planformer.evaluation.featurisers import Featuriser
 
@@ -17,7 +19,8 @@ BASELINES: dict[str, str] = {
     "dino": "peers:Dino",
 }
 DEFAULT = ("random", "raw", "log-spectrum", "mfcc", "rocket", "majority")
-ALL = ("random", "random-open", *BASELINES, "majority")
+RANDOM = ("random", *(f"random-{start}" for start in get_args(Start)))  # untrained: as the model began, or otherwise
+ALL = (*RANDOM, *BASELINES, "majority")
 
 
 def get_baseline(name: str) -> Featuriser:
