@@ -12,14 +12,14 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from planformer.config import PlanFormerConfig
+from planformer.config import PlanFormerConfig, Start
 from planformer.evaluation.ridge import ridge_probe
 from planformer.evaluation.tasks import TaskData, get_task
 from planformer.models.planformer import PlanFormer
@@ -35,6 +35,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "sharp start values": {"start": "sharp"},
     "level start values": {"start": "level"},
     "open start values": {"start": "open"},
+    "balanced start values": {"start": "balanced"},
     "short signals tiled": {"preprocess": PreprocessConfig(short="tile")},
     "short signals resampled": {"preprocess": PreprocessConfig(short="resample")},
     "normalise the signal": {"preprocess": PreprocessConfig(normalise="signal")},
@@ -42,9 +43,9 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-def configuration(row: str) -> PlanFormerConfig:
-    """The configuration of a row; ``paper`` is all of the paper's choices at once."""
-    return PlanFormerConfig.paper() if row == "paper" else PlanFormerConfig(**ROWS[row])
+def configuration(row: str, start: Start) -> PlanFormerConfig:
+    """The configuration of a row, ``start`` where it names no other; ``paper``: all of the paper's choices at once."""
+    return PlanFormerConfig.paper() if row == "paper" else PlanFormerConfig(**{"start": start, **ROWS[row]})
 
 
 def effective_rank(features: npt.NDArray[np.float32]) -> float:
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=600, help="items of each set")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS))
     parser.add_argument("--rows", nargs="+", default=[*ROWS, "paper"], choices=[*ROWS, "paper"])
+    parser.add_argument("--start", default=PlanFormerConfig().start, choices=get_args(Start), help="of all rows")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     sets = {name: load(name, options.data, options.limit) for name in options.tasks}
@@ -85,7 +87,9 @@ def main() -> None:
     results = {}
     for row in options.rows:
         started = time.perf_counter()
-        found = np.array([[probe(configuration(row), data, seed) for data in sets.values()] for seed in options.seeds])
+        found = np.array(
+            [[probe(configuration(row, options.start), data, seed) for data in sets.values()] for seed in options.seeds]
+        )
         accuracy = 100 * found[..., 0]  # (seeds, tasks)
         cells = [f"{m:.1f} ±{s:.1f}" for m, s in zip(accuracy.mean(0), accuracy.std(0), strict=True)]
         seconds = f"{time.perf_counter() - started:.0f}"
