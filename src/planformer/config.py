@@ -14,7 +14,7 @@ from planformer.signals.preprocess import PreprocessConfig
 Pooling = Literal["native", "frequency"]
 CrossWindowPosition = Literal["before_pooling", "after_pooling"]
 Centring = Literal["features", "tokens"]
-Start = Literal["balanced", "sharp", "level", "open", "torch"]
+Start = Literal["balanced", "sharp", "level", "open", "clear", "torch"]
 # Written out only where they differ from the default: weights, fingerprints and checkpoints from before they existed
 # stay what they are, and a release that does not know them still reads what this one writes.
 _ADDED = ("parseval_gate", "noise_sink")

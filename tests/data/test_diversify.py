@@ -150,3 +150,18 @@ def test_a_family_takes_the_same_steps_and_stays_different_inside() -> None:
     alone = diversify(x, torch.Generator().manual_seed(0), config.model_copy(update={"family": 1}))
     first = diversify(x, torch.Generator().manual_seed(0), config)
     assert torch.equal(alone[::4], first[::4]), "the first of a family is as it would be alone"
+
+
+def test_a_bare_sequence_takes_no_step_behind_the_converter() -> None:
+    """Its real part keeps the few amplitudes it was given; with later steps they blur."""
+    x = noise(24)
+    config = DiversifyConfig(quantise_prob=1, tilt_prob=1, fading_prob=1, gate_prob=1, noise_prob=1, bare_prob=1)
+    distinct = {}
+    for name, used in (("bare", config), ("blurred", config.model_copy(update={"bare_prob": 0.0}))):
+        found = diversify(x, torch.Generator().manual_seed(0), used)
+        distinct[name] = [len(torch.unique((row.real * 2000).round())) for row in found]
+    assert max(distinct["bare"]) <= 3 * 32  # at most 32 amplitudes, each within rounding
+    assert min(distinct["blurred"]) > 200
+    alike = DiversifyConfig(bare_prob=1, quantise_prob=0, raster_prob=0)
+    first = diversify(x, torch.Generator().manual_seed(0), alike)
+    assert torch.equal(first, diversify(x, torch.Generator().manual_seed(0), DiversifyConfig(quantise_prob=0)))

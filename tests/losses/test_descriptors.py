@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -239,3 +241,15 @@ def test_a_trained_map_begins_as_the_solution_and_is_a_parameter():
     value.backward()
     assert losses[True].map.weight.grad.abs().max() > 0
     assert int(losses[True].updates) == updates, "a trained map needs no moments"
+
+
+def test_a_floor_counts_the_logarithm_of_each_error_and_an_error_of_one_still_costs_one() -> None:
+    groups = varied(200)
+    plain, floored = (calibrated(groups, 8, emphasis=0.0, floor=floor) for floor in (None, 0.05))
+    embedding = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+    target = plain.observe(embedding, groups)
+    floored.observe(embedding, groups)
+    squares = (plain.eval().read(embedding) - target).square()
+    expected = (1 + squares / 0.05).log().mean() / math.log(21)
+    assert float(floored.eval()(embedding, groups)[0]) == pytest.approx(float(expected), rel=1e-5)
+    assert floored(embedding, groups)[1] == plain(embedding, groups)[1], "what is logged stays the plain error"

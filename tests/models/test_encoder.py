@@ -256,9 +256,41 @@ def test_an_open_start_lets_each_domain_through():
     assert likeness["open"] > 0.8
 
 
-def test_an_open_start_keeps_gradients_for_every_parameter():
+def test_a_clear_start_has_first_kernels_of_many_sizes_whose_factors_undo_them():
     torch.manual_seed(0)
-    encoder = Encoder(PlanFormerConfig(start="open"))
+    encoder = Encoder(PlanFormerConfig(start="clear"))
+    for tokenizer, sizes in ((encoder.time_tokenizer, (0.87, 10.4)), (encoder.frequency_tokenizer, (0.43, 5.2))):
+        stage = tokenizer.stages[0]
+        norms = stage.convolution.weight.detach().flatten(1).norm(dim=1)
+        ratios = norms.sort().values[1:] / norms.sort().values[:-1]
+        torch.testing.assert_close(ratios, ratios.mean().expand(15), rtol=1e-3, atol=0)
+        assert (float(norms.min()), float(norms.max())) == pytest.approx(sizes, rel=1e-3)
+        factors = stage.sink.affine[-1].bias.detach().chunk(2)[0].view(4, 16)
+        torch.testing.assert_close(factors * norms, torch.full((4, 16), 0.87), rtol=1e-3, atol=0)
+    shapes = encoder.time_tokenizer.stages[0].convolution.weight.detach()[:, 0]
+    assert (shapes[:, 2][[0, 8]].sign() == torch.tensor([1, -1])).all() and int((shapes[0] != 0).sum()) == 1
+    small = Encoder(PlanFormerConfig(**SMALL, start="clear"))
+    assert small(segments()).embedding.isfinite().all()
+
+
+def test_gates_of_a_clear_start_hardly_answer_to_what_passes():
+    torch.manual_seed(0)
+    own, other = torch.randn(4, 80, 128), torch.randn(4, 16, 128)
+    bends = {}
+    for start in ("open", "clear"):
+        torch.manual_seed(1)
+        fusion = Encoder(PlanFormerConfig(start=start)).tokenizer_fusion
+        glu = fusion.time_glu
+        with torch.no_grad():
+            gate = torch.sigmoid(glu.projection(glu.norm(torch.cat((own, fusion.to_time(other)), -1))).chunk(2, -1)[1])
+        bends[start] = float(gate.std((0, 1)).mean())
+    assert bends["clear"] < 0.2 * bends["open"]
+
+
+@pytest.mark.parametrize("start", ["open", "clear"])
+def test_an_open_or_clear_start_keeps_gradients_for_every_parameter(start):
+    torch.manual_seed(0)
+    encoder = Encoder(PlanFormerConfig(start=start))
     output = encoder(torch.randn(2, 10240))
     (output.embedding.square().sum() + sum(output.aux.values())).backward()
     silent = [n for n, p in encoder.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]

@@ -14,7 +14,7 @@ from training.conftest import tiny_recipe, tone_set
 CHANGES = ["data.batch_size=4", "data.emitters_per_batch=2", "networks.dropout_prob=0", "optimizer.eps=1e-2"]
 CHANGES += ["optimizer.learning_rate=1e-4", "optimizer.clip_norm=100"]
 CHANGES += ["extra.descriptors_weight=1", "extra.descriptors_components=8", "extra.descriptors_calibration=32"]
-CHANGES += ["extra.probe_weight=1", "extra.probe_emitters=0.3"]
+CHANGES += ["extra.probe_weight=1", "extra.probe_emitters=0.3", "extra.emitters_weight=1"]
 STEPS = 5
 
 

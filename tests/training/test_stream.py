@@ -88,3 +88,16 @@ def test_diversify_is_off_by_default_and_changes_the_clean_signal(data):
 def test_seeds_do_not_collide():
     seeds = {mix_seed(a, b, c) for a in range(10) for b in range(10) for c in range(10)}
     assert len(seeds) == 1000
+
+
+def test_what_is_as_recorded_is_known(data):
+    assert BatchStream(data, tiny_recipe()).batch(0).plain.all()
+    stream = BatchStream(data, tiny_recipe("diversify.stretch_prob=1", "diversify.plain_prob=0.5"))
+    reference = BatchStream(data, tiny_recipe())
+    seen = []
+    for step in range(8):
+        batch, recorded = stream.batch(step), reference.batch(step)
+        same = (batch.clean == recorded.clean).all(-1)
+        assert torch.equal(batch.plain, same)
+        seen += batch.plain.tolist()
+    assert set(seen) == {True, False}

@@ -306,3 +306,25 @@ def test_descriptors_are_of_the_signal_or_of_the_noisy_input():
         assert described["augmented"] is (batch.target if of == "signal" else batch.noisy)
     trainee, stream = build(*changes, "extra.descriptors_calibration=32", "extra.descriptors_branch=clean")
     assert [name for name, _ in trainee.extra._described(stream.batch(0))] == ["clean"]
+
+
+def test_emitters_are_told_apart_by_what_is_as_recorded():
+    trainee, stream = build("networks.symmetry=false", "extra.emitters_weight=2.0", "extra.emitters_count=5")
+    batch = stream.batch(0)
+    before = trainee(batch)
+    assert float(before.total.detach()) == pytest.approx(2 * float(before.raw["extra/emitters"]))
+    before.total.backward()
+    assert trainee.encoder.time_pooling.logit.weight.grad.any()
+    batch.plain[3:] = False
+    few = float(trainee(batch).raw["extra/emitters"])
+    batch.labels[3:] = 0  # what is not as recorded has no say
+    assert float(trainee(batch).raw["extra/emitters"]) == pytest.approx(few)
+    batch.plain[:] = False
+    assert float(trainee(batch).total.detach()) == 0
+
+
+def test_more_emitters_than_the_head_has_are_an_error():
+    trainee, stream = build("networks.symmetry=false", "extra.emitters_weight=1.0", "extra.emitters_count=2")
+    with pytest.raises(ConfigError, match="emitters_count=2"):
+        for step in range(8):
+            trainee(stream.batch(step))

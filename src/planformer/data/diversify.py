@@ -39,6 +39,9 @@ class DiversifyConfig(BaseModel):
     raster_prob: float = Field(default=0.0, ge=0, le=1, description="samples as a smooth field, scanned line by line")
     noise_prob: float = Field(default=0.0, ge=0, le=1, description="white noise at 0 to 40 dB, as part of the signal")
     plain_prob: float = Field(default=0.0, ge=0, le=1, description="the recording as it is, no step taken")
+    bare_prob: float = Field(
+        default=0.0, ge=0, le=1, description="a quantised or scanned sequence takes no step behind that one"
+    )
     family: int = Field(default=1, ge=1, description="neighbours in a batch that take the same steps, as one data set")
 
     @property
@@ -78,6 +81,12 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
 
     wider = _Wider.draw(x, generator, config) if config.is_wider else None
+    kept = torch.ones(len(x), dtype=torch.bool)  # whether a sequence takes the later steps
+    if config.bare_prob > 0:
+        coarse_or_scanned = taken(1, config.quantise_prob)
+        if wider is not None:
+            coarse_or_scanned = coarse_or_scanned | (wider.lines > 0)
+        kept = ~(coarse_or_scanned & (torch.rand(len(x), generator=generator)[first] < config.bare_prob))
 
     original = x
     if wider is not None:
@@ -93,15 +102,15 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     x = _shape_spectrum(
         x,
         one_sided=one_sided,
-        tilt=tilt * taken(3, config.tilt_prob),
-        resonance=resonance * taken(4, config.resonance_prob)[:, None],
+        tilt=tilt * (taken(3, config.tilt_prob) & kept),
+        resonance=resonance * (taken(4, config.resonance_prob) & kept)[:, None],
     )
-    x = fade(x, fading * taken(5, config.fading_prob)[:, None])
+    x = fade(x, fading * (taken(5, config.fading_prob) & kept)[:, None])
     if wider is not None:
-        x = unit_power(pulse(x, wider.period, wider.duty))
-        x = x + wider.noise_amplitude[:, None] * wider.noise
+        x = unit_power(pulse(x, wider.period * kept, wider.duty))
+        x = x + (wider.noise_amplitude * kept)[:, None] * wider.noise
     # The silence behind a burst is not signal: as in preprocessing, power is that of the samples that are there.
-    x = gate(unit_power(x), torch.where(taken(6, config.gate_prob), length, 1.0))
+    x = gate(unit_power(x), torch.where(taken(6, config.gate_prob) & kept, length, 1.0))
     return x if wider is None else torch.where(wider.plain[:, None], original, x)
 
 

@@ -35,6 +35,13 @@ GROUPS = (
 FLOOR = 1e-4  # -40 dB under the mean power of a unit-power signal: keeps the logarithms finite in silence
 
 
+def standardise(embedding: Tensor) -> Tensor:
+    """``[B, d]`` with mean zero and unit deviation over the batch; a dimension that does not vary stays small."""
+    variance = embedding.var(0, correction=0)
+    floor = 1e-6 * embedding.detach().square().mean()
+    return (embedding - embedding.mean(0)) / (variance + floor).sqrt()
+
+
 def log_power(power: Tensor) -> Tensor:
     return torch.log(power + FLOOR)
 
@@ -217,6 +224,10 @@ class DescriptorLoss(nn.Module):
     The moments lag behind an encoder that moves, and a few thousand sequences are few for so large a map. With
     ``trained`` the map is solved only once, by :meth:`start_map`, and is a parameter from there on; it reads the
     embedding standardised over the batch, or else dimensions that hardly vary at the start lead it astray.
+
+    The mean of squares is ruled by signals and components that are described badly. With ``floor`` the logarithm of
+    each squared error over it counts instead, scaled so that an error of one still costs one: making a small error
+    smaller is then worth as much as making a large one a little less large. The kinds of one data set differ by little.
     """
 
     mean: Tensor
@@ -238,6 +249,7 @@ class DescriptorLoss(nn.Module):
         ridge: float = 1e-2,
         group_weights: Mapping[str, float] | None = None,
         trained: bool = False,
+        floor: float | None = None,
     ) -> None:
         super().__init__()
         self.groups = dict(groups)
@@ -256,7 +268,7 @@ class DescriptorLoss(nn.Module):
         self.register_buffer("gram", torch.zeros(rows, rows, dtype=torch.float64))
         self.register_buffer("cross", torch.zeros(rows, components, dtype=torch.float64))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
-        self.trained = trained
+        self.trained, self.floor = trained, floor
         if trained:
             self.map = nn.Linear(embedding_dim, components)
 
@@ -281,17 +293,17 @@ class DescriptorLoss(nn.Module):
         target = (
             self.targets(descriptors) if self.trained or not self.training else self.observe(embedding, descriptors)
         )
-        error = (self.read(embedding) - target).square().mean(0)
-        quarters = error.detach().tensor_split(4)
-        loss = (error * self.weights).mean()
+        squares = (self.read(embedding) - target).square()
+        quarters = squares.detach().mean(0).tensor_split(4)
+        if self.floor is not None:
+            squares = torch.log1p(squares / self.floor) / math.log1p(1 / self.floor)
+        loss = (squares.mean(0) * self.weights).mean()
         return loss, {f"descriptors/quarter_{i}": part.mean() for i, part in enumerate(quarters, 1)}
 
     def read(self, embedding: Tensor) -> Tensor:
         """The components ``[B, components]`` as the linear map sees them."""
         if self.trained:
-            variance = embedding.var(0, correction=0)
-            floor = 1e-6 * embedding.detach().square().mean()  # a dimension that does not vary stays small
-            found: Tensor = self.map((embedding - embedding.mean(0)) / (variance + floor).sqrt())
+            found: Tensor = self.map(standardise(embedding))
             return found
         linear_map = self.solve().to(embedding.dtype)
         return embedding @ linear_map[:-1] + linear_map[-1]

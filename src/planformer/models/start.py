@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from planformer.config import Start
 from planformer.models.tokenizer import Stage, Tokenizer
+from planformer.nn.channel_attention import ChannelTemporalAttention
 from planformer.nn.cross_window import CrossWindowFocus
 from planformer.nn.fusion import FusionGLU
 from planformer.nn.noise_sink import TOKEN_LENGTH, NoiseSink
 from planformer.nn.parseval import ParsevalTransformer
 from planformer.nn.sequence_pooling import AttentionalPooling
+
+Patterns = tuple[tuple[float, ...], ...]
 
 CROSS_WINDOW_GAIN = 0.1
 SHARP_GAIN = 4.0
@@ -19,6 +24,20 @@ LEVEL = 0.1
 LEVEL_GAIN = 1.5
 LEVEL_SHARE = 8  # one channel of so many carries an offset
 FUSION_NOISE = 0.3  # of the framework's values beside a fusion's identity
+CLEAR_NOISE = 0.1
+KERNEL_SIZE = 0.87  # norm of a first kernel of "level", on average
+SIZES = {"time": (0.87, 10.4), "frequency": (0.43, 5.2)}  # of the first kernels of "clear", smallest and largest
+# One sample; both parts of it; steps from one sample to the next; and I, Q, I, Q, I of neighbours in pairs.
+SHAPES = (
+    (0.0, 0.0, 1.0, 0.0, 0.0),
+    (0.0, 0.0, 1.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0, 0.0, -1.0),
+    (0.0, 0.0, 1.0, -1.0, 0.0),
+    (1.0, 0.0, -1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0, 0.0, 1.0),
+    (1.0, 0.0, 0.0, 1.0, 0.0),
+    (0.5, 0.0, 1.0, 0.0, 0.5),
+)
 QUIET = 0.1  # of the framework's values in what a transformer adds, and in the pooling's logits
 
 
@@ -29,7 +48,8 @@ def start_values(module: nn.Module, start: Start) -> None:
     "sharp" is "balanced" with first kernels of four times the size. They have no bias, so their size alone decides
     where on its curve the activation works: at the framework's size it hardly bends over the amplitudes of a signal of
     unit power, and says little about how these are distributed. "level" is "balanced" with :func:`raise_levels`,
-    "open", the default, is "level" with :func:`open_passage`.
+    "open", the default, is "level" with :func:`open_passage`; "clear" is "open" with :func:`clear_passage` and
+    first kernels from :func:`plain_kernels`.
     """
     if start == "torch":
         return
@@ -43,14 +63,19 @@ def start_values(module: nn.Module, start: Start) -> None:
             first = brick.stages[0]
             assert isinstance(first, Stage)
             first.convolution.weight.mul_(SHARP_GAIN)
-    if start in ("level", "open"):
+    if start in ("level", "open", "clear"):
         raise_levels(module)
-    if start == "open":
-        open_passage(module)
+    if start in ("open", "clear"):
+        open_passage(module, FUSION_NOISE if start == "open" else CLEAR_NOISE)
+    if start == "clear":
+        clear_passage(module)
+        for tokenizer in module.modules():
+            if isinstance(tokenizer, Tokenizer):
+                plain_kernels(tokenizer, SHAPES if tokenizer.domain == "time" else None, SIZES[tokenizer.domain])
 
 
 @torch.no_grad()
-def open_passage(module: nn.Module) -> None:
+def open_passage(module: nn.Module, noise: float = FUSION_NOISE) -> None:
     """Let what the tokenizers found reach the latents: at random a fusion scrambles it, three times over.
 
     Every fusion begins as its own domain's features, gated, with a little of the other's; what a transformer adds to
@@ -60,7 +85,7 @@ def open_passage(module: nn.Module) -> None:
         if isinstance(brick, FusionGLU):
             for glu in (brick.time_glu, brick.frequency_glu):
                 value = glu.projection.weight.chunk(2)[0]  # (D, 2 D): own features, then the other domain's
-                value.mul_(FUSION_NOISE).add_(torch.eye(*value.shape))
+                value.mul_(noise).add_(torch.eye(*value.shape))
         elif isinstance(brick, ParsevalTransformer):
             last = brick.feed_forward[-1]
             assert isinstance(last, nn.Linear)
@@ -68,6 +93,49 @@ def open_passage(module: nn.Module) -> None:
             brick.focus.final_fusion.projection.weight.chunk(2)[0].mul_(QUIET)
         elif isinstance(brick, AttentionalPooling):
             brick.logit.weight.mul_(QUIET)
+
+
+@torch.no_grad()
+def clear_passage(module: nn.Module) -> None:
+    """Gates that hardly depend on what passes them: half open at the start, in fusions and channel attentions.
+
+    A gate that answers to a token multiplies what the token says with something else. The mean over the tokens, which
+    is what reaches the latents, then says how often a small amplitude occurred only roughly.
+    """
+    for brick in module.modules():
+        if isinstance(brick, FusionGLU):
+            for glu in (brick.time_glu, brick.frequency_glu):
+                glu.projection.weight.chunk(2)[1].mul_(QUIET)
+        elif isinstance(brick, ChannelTemporalAttention):
+            brick.expand.weight.mul_(QUIET)
+            brick.temporal.weight.mul_(QUIET)
+
+
+@torch.no_grad()
+def plain_kernels(
+    tokenizer: Tokenizer, patterns: tuple[tuple[float, ...], ...] | None, sizes: tuple[float, float]
+) -> None:
+    """First kernels of many sizes, so that the activation bends at many amplitudes; the sinks' factors undo the sizes.
+
+    ``patterns``: their shapes, each with either sign, instead of the random ones; the more samples a kernel adds up,
+    the less its response says about how the samples are distributed. The sizes grow by equal ratios, and kernels next
+    to each other or of the same shape get sizes far apart.
+    """
+    stage = tokenizer.stages[0]
+    assert isinstance(stage, Stage)
+    kernels, channels = stage.convolution.weight, stage.sink.channels
+    if patterns is not None:
+        for channel in range(channels):
+            turns, shape = divmod(channel, len(patterns))
+            kernels[channel, 0] = torch.tensor(patterns[shape]) * (-1) ** turns
+    stride = next(step for step in range(7, 7 + channels) if math.gcd(step, channels) == 1)
+    ladder = torch.logspace(math.log10(sizes[0]), math.log10(sizes[1]), channels)
+    ladder = ladder[torch.arange(channels) * stride % channels]
+    kernels.mul_((ladder / kernels.flatten(1).norm(dim=1))[:, None, None])
+    relative = ladder / KERNEL_SIZE
+    _factors(stage.sink).div_(relative)
+    stage.sink.squeeze.weight.div_(relative[:, None])  # the noise of every channel is estimated at that channel's scale
+    stage.sink.expand.weight.mul_(relative[:, None, None])
 
 
 @torch.no_grad()
@@ -99,6 +167,14 @@ def _offsets(sink: NoiseSink) -> Tensor:
     assert isinstance(last, nn.Linear)
     offsets: Tensor = last.bias.chunk(2)[1]
     return offsets.view(TOKEN_LENGTH, sink.channels)
+
+
+def _factors(sink: NoiseSink) -> Tensor:
+    """The part of a sink's factors that no power ratio changes, a view like that of :func:`_offsets`."""
+    last = sink.affine[-1]
+    assert isinstance(last, nn.Linear)
+    factors: Tensor = last.bias.chunk(2)[0]
+    return factors.view(TOKEN_LENGTH, sink.channels)
 
 
 def _start_sink(sink: NoiseSink) -> None:

@@ -124,6 +124,7 @@ class Tokenizer(nn.Module):
     def __init__(self, config: PlanFormerConfig, domain: Domain) -> None:
         super().__init__()
         self.num_windows = config.num_windows
+        self.domain: Domain = domain
         self.stages = nn.ModuleList(Stage(config, i, domain) for i in range(len(config.channels)))
 
     def forward(self, windows: Tensor, *, blindspot: bool | Tensor = False, return_aux: bool = True) -> TokenizerOutput:

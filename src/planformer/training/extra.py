@@ -1,6 +1,6 @@
-"""Terms beside the paper's objectives, off by default: physical descriptors, and the embedding at the start.
+"""Terms beside the paper's objectives, off by default: physical descriptors, emitters, and the embedding at the start.
 
-Both ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use.
+All ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use.
 ``start`` reads the embedding of the frozen encoder the run began with: training may add to it, not forget it.
 """
 
@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from planformer.errors import ConfigError
 from planformer.iq import deinterleave
 from planformer.losses.batch_probe import add_classes, compressed_gram, leave_one_out, standardised
-from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes
+from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes, standardise
 from planformer.losses.distributed import gather_batch
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
@@ -47,7 +49,10 @@ class ExtraTerms(nn.Module):
                 ridge=self.config.descriptors_ridge,
                 group_weights=self.group_weights,
                 trained=self.config.descriptors_map == "trained",
+                floor=self.config.descriptors_floor,
             )
+        if self.config.emitters_weight > 0:
+            self.emitter_head = nn.Linear(width, self.config.emitters_count)
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
             self.start_head = nn.Linear(width, width)
@@ -81,7 +86,7 @@ class ExtraTerms(nn.Module):
     @property
     def branches(self) -> set[str]:
         """The branches whose embeddings the terms read: "clean", "augmented"."""
-        read = {"clean"} if self.start is not None else set()
+        read = {"clean"} if self.start is not None or self.config.emitters_weight > 0 else set()
         if self.descriptors is not None:
             chosen = self.config.descriptors_branch
             read |= {"clean", "augmented"} if chosen == "both" else {chosen}
@@ -92,6 +97,8 @@ class ExtraTerms(nn.Module):
     ) -> LossOutput:
         if self.descriptors is not None:
             self._add_descriptors(output, clean, noisy, batch)
+        if self.config.emitters_weight > 0:
+            _add(output, "extra/emitters", self._emitters(clean, batch), self.config.emitters_weight)
         if self.start is not None:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
@@ -127,6 +134,16 @@ class ExtraTerms(nn.Module):
                 gram = add_classes(gram, emitters[rows], config.probe_emitters)
             losses.append(leave_one_out(embedding[rows], gram, config.probe_ridge))
         return torch.stack(losses).mean()
+
+    def _emitters(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
+        """Cross-entropy of the emitters of the sequences that are as recorded; what diversifies hides who sent."""
+        rows = {"embedding": clean.embedding, "emitters": batch.labels, "plain": batch.plain.float()}
+        joined = gather_batch(rows, same_size=True)
+        if int(joined["emitters"].max()) >= self.config.emitters_count:
+            raise ConfigError(f"extra.emitters_count={self.config.emitters_count}: the recordings have more emitters")
+        logits = self.emitter_head(standardise(joined["embedding"]))
+        errors = F.cross_entropy(logits, joined["emitters"], reduction="none")
+        return (errors * joined["plain"]).sum() / joined["plain"].sum().clamp_min(1)
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""

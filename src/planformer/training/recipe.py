@@ -114,6 +114,9 @@ class ExtraConfig(Section):
     )
     descriptors_ridge: float = Field(default=1e-2, gt=0, description="of the solution")
     descriptors_memory: float = Field(default=0.99, gt=0, lt=1, description="of the solved map's running moments")
+    descriptors_floor: float | None = Field(
+        default=None, gt=0, description="count log(1 + square/floor) instead of the square of an error"
+    )
     descriptors_of: Literal["signal", "input"] = Field(
         default="signal", description="describe the noise-free signal, or what the encoder sees, noise included"
     )
@@ -122,6 +125,10 @@ class ExtraConfig(Section):
     probe_ridge: float = Field(default=0.1, gt=0)
     probe_emitters: float = Field(default=0.0, ge=0, description="the emitters' share beside the descriptors' of one")
     probe_power: float = Field(default=0.5, ge=0, le=1, description="of the descriptors' variance within a batch")
+    emitters_weight: float = Field(
+        default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
+    )
+    emitters_count: int = Field(default=64, ge=2, description="of emitters that can be told apart")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
@@ -199,7 +206,7 @@ class Recipe(Section):
             raise ValueError("data.emitters_per_batch is larger than data.batch_size")
         if self.separation.share > 0 and self.networks.decoder == "none":
             raise ValueError("separation.share > 0 needs networks.decoder compact or paper")
-        raised = self.model.start in ("level", "open") and self.networks.init_from is None
+        raised = self.model.start in ("level", "open", "clear") and self.networks.init_from is None
         if self.networks.raise_levels and raised:
             raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
         if not self.networks.symmetry:
@@ -209,8 +216,8 @@ class Recipe(Section):
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
             raise ValueError("networks.symmetry=false needs separation.share 0")
-        extra = max(self.extra.descriptors_weight, self.extra.probe_weight, self.extra.start_weight) > 0
-        if not extra and self.networks.decoder == "none":
+        weights = self.extra.descriptors_weight, self.extra.probe_weight, self.extra.emitters_weight
+        if max(*weights, self.extra.start_weight) == 0 and self.networks.decoder == "none":
             raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
 
     @property

@@ -56,6 +56,7 @@ class TrainingBatch:
     signal_power: Tensor
     snr_db: Tensor
     labels: Tensor
+    plain: Tensor  # bool [B]: as recorded, without a step of diversification
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
     labels_b: Tensor | None = None
@@ -103,6 +104,7 @@ class BatchStream:
         generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
         indices = sampler.batch(step)
         x = unit_power(torch.from_numpy(self.data.sequences(indices)))
+        recorded = x
         if recipe.diversify != DiversifyConfig.off():
             x = diversify(x, generator, recipe.diversify)
         bounds = snr_range(step, recipe.schedule, recipe.curriculum)
@@ -113,6 +115,7 @@ class BatchStream:
             kind=self.kind(step),
             clean=interleave(x),
             labels=labels,
+            plain=(x == recorded).all(-1),
             noisy=augmented.noisy,
             target=augmented.target,
             code=augmented.code,
