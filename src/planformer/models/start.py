@@ -38,7 +38,7 @@ SHAPES = (
     (1.0, 0.0, 0.0, 1.0, 0.0),
     (0.5, 0.0, 1.0, 0.0, 0.5),
 )
-QUIET = 0.1  # of the framework's values in what a transformer adds, and in the pooling's logits
+QUIET = 0.1  # of the framework's values in what a transformer adds, in the pooling's logits and in the gates of "clear"
 
 
 @torch.no_grad()
@@ -112,9 +112,7 @@ def clear_passage(module: nn.Module) -> None:
 
 
 @torch.no_grad()
-def plain_kernels(
-    tokenizer: Tokenizer, patterns: tuple[tuple[float, ...], ...] | None, sizes: tuple[float, float]
-) -> None:
+def plain_kernels(tokenizer: Tokenizer, patterns: Patterns | None, sizes: tuple[float, float]) -> None:
     """First kernels of many sizes, so that the activation bends at many amplitudes; the sinks' factors undo the sizes.
 
     ``patterns``: their shapes, each with either sign, instead of the random ones; the more samples a kernel adds up,
