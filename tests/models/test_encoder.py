@@ -241,14 +241,19 @@ def test_raised_levels_change_first_kernels_and_offsets_only():
             assert torch.equal(after[name], value), name
 
 
-def test_an_open_start_lets_each_domain_through():
-    """A fusion that scrambles has cosine near zero with its own domain's normalised features."""
+def first_fusion(start):
+    """The fusion behind the tokenizers, and tokens of both domains."""
     torch.manual_seed(0)
     own, other = torch.randn(4, 80, 128), torch.randn(4, 16, 128)
+    torch.manual_seed(1)
+    return Encoder(PlanFormerConfig(start=start)).tokenizer_fusion, own, other
+
+
+def test_an_open_start_lets_each_domain_through():
+    """A fusion that scrambles has cosine near zero with its own domain's normalised features."""
     likeness = {}
     for start in ("balanced", "open"):
-        torch.manual_seed(1)
-        fusion = Encoder(PlanFormerConfig(start=start)).tokenizer_fusion
+        fusion, own, other = first_fusion(start)
         with torch.no_grad():
             fused, _ = fusion(own, other)
         likeness[start] = float(torch.cosine_similarity(fused, own, -1).mean())
@@ -274,12 +279,9 @@ def test_a_clear_start_has_first_kernels_of_many_sizes_whose_factors_undo_them()
 
 
 def test_gates_of_a_clear_start_hardly_answer_to_what_passes():
-    torch.manual_seed(0)
-    own, other = torch.randn(4, 80, 128), torch.randn(4, 16, 128)
     bends = {}
     for start in ("open", "clear"):
-        torch.manual_seed(1)
-        fusion = Encoder(PlanFormerConfig(start=start)).tokenizer_fusion
+        fusion, own, other = first_fusion(start)
         glu = fusion.time_glu
         with torch.no_grad():
             gate = torch.sigmoid(glu.projection(glu.norm(torch.cat((own, fusion.to_time(other)), -1))).chunk(2, -1)[1])

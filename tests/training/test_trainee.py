@@ -321,10 +321,3 @@ def test_emitters_are_told_apart_by_what_is_as_recorded():
     assert float(trainee(batch).raw["extra/emitters"]) == pytest.approx(few)
     batch.plain[:] = False
     assert float(trainee(batch).total.detach()) == 0
-
-
-def test_more_emitters_than_the_head_has_are_an_error():
-    trainee, stream = build("networks.symmetry=false", "extra.emitters_weight=1.0", "extra.emitters_count=2")
-    with pytest.raises(ConfigError, match="emitters_count=2"):
-        for step in range(8):
-            trainee(stream.batch(step))

@@ -210,3 +210,10 @@ def test_unwritable_place_is_an_error(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="file"):
         train(tmp_path / "file" / "run", max_steps=1)
+
+
+def test_more_emitters_than_the_head_has_are_an_error_before_anything_is_written(data, out):
+    recipe = tiny_recipe("extra.emitters_weight=1", "extra.emitters_count=4")
+    with pytest.raises(ConfigError, match="emitters_count=4: the recordings have 5 emitters"):
+        Trainer(recipe, data, None, out, show=False)
+    assert not out.exists()

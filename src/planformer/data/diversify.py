@@ -81,12 +81,14 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
 
     wider = _Wider.draw(x, generator, config) if config.is_wider else None
-    kept = torch.ones(len(x), dtype=torch.bool)  # whether a sequence takes the later steps
+    quantised = taken(1, config.quantise_prob)
+    real = quantised if wider is None else quantised | (wider.lines > 0)
+    bare = torch.zeros_like(real)
     if config.bare_prob > 0:
-        coarse_or_scanned = taken(1, config.quantise_prob)
-        if wider is not None:
-            coarse_or_scanned = coarse_or_scanned | (wider.lines > 0)
-        kept = ~(coarse_or_scanned & (torch.rand(len(x), generator=generator)[first] < config.bare_prob))
+        bare = real & (torch.rand(len(x), generator=generator)[first] < config.bare_prob)
+
+    def taken_later(column: int, prob: float) -> Tensor:
+        return taken(column, prob) & ~bare
 
     original = x
     if wider is not None:
@@ -95,22 +97,19 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     if wider is not None:
         x = raster(x, wider.lines, wider.detail, wider.floor)
     coarse = quantise(x, levels, wider.levels if wider is not None and config.uneven_levels else None)
-    x = torch.where(taken(1, config.quantise_prob)[:, None], coarse, x)
-    one_sided = taken(2, config.one_sided_prob) | taken(1, config.quantise_prob)
-    if wider is not None:
-        one_sided |= wider.lines > 0
+    x = torch.where(quantised[:, None], coarse, x)
     x = _shape_spectrum(
         x,
-        one_sided=one_sided,
-        tilt=tilt * (taken(3, config.tilt_prob) & kept),
-        resonance=resonance * (taken(4, config.resonance_prob) & kept)[:, None],
+        one_sided=taken(2, config.one_sided_prob) | real,
+        tilt=tilt * taken_later(3, config.tilt_prob),
+        resonance=resonance * taken_later(4, config.resonance_prob)[:, None],
     )
-    x = fade(x, fading * (taken(5, config.fading_prob) & kept)[:, None])
+    x = fade(x, fading * taken_later(5, config.fading_prob)[:, None])
     if wider is not None:
-        x = unit_power(pulse(x, wider.period * kept, wider.duty))
-        x = x + (wider.noise_amplitude * kept)[:, None] * wider.noise
+        x = unit_power(pulse(x, wider.period * ~bare, wider.duty))
+        x = x + (wider.noise_amplitude * ~bare)[:, None] * wider.noise
     # The silence behind a burst is not signal: as in preprocessing, power is that of the samples that are there.
-    x = gate(unit_power(x), torch.where(taken(6, config.gate_prob) & kept, length, 1.0))
+    x = gate(unit_power(x), torch.where(taken_later(6, config.gate_prob), length, 1.0))
     return x if wider is None else torch.where(wider.plain[:, None], original, x)
 
 

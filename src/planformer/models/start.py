@@ -18,6 +18,8 @@ from planformer.nn.sequence_pooling import AttentionalPooling
 
 Patterns = tuple[tuple[float, ...], ...]
 
+RAISED: tuple[Start, ...] = ("level", "open", "clear")  # start values whose sinks have offsets
+
 CROSS_WINDOW_GAIN = 0.1
 SHARP_GAIN = 4.0
 LEVEL = 0.1
@@ -63,7 +65,7 @@ def start_values(module: nn.Module, start: Start) -> None:
             first = brick.stages[0]
             assert isinstance(first, Stage)
             first.convolution.weight.mul_(SHARP_GAIN)
-    if start in ("level", "open", "clear"):
+    if start in RAISED:
         raise_levels(module)
     if start in ("open", "clear"):
         open_passage(module, FUSION_NOISE if start == "open" else CLEAR_NOISE)
@@ -131,7 +133,8 @@ def plain_kernels(tokenizer: Tokenizer, patterns: Patterns | None, sizes: tuple[
     ladder = ladder[torch.arange(channels) * stride % channels]
     kernels.mul_((ladder / kernels.flatten(1).norm(dim=1))[:, None, None])
     relative = ladder / KERNEL_SIZE
-    _factors(stage.sink).div_(relative)
+    factors, _ = _affine(stage.sink)
+    factors.div_(relative)
     stage.sink.squeeze.weight.div_(relative[:, None])  # the noise of every channel is estimated at that channel's scale
     stage.sink.expand.weight.mul_(relative[:, None, None])
 
@@ -154,25 +157,18 @@ def raise_levels(module: nn.Module, level: float = LEVEL, gain: float = LEVEL_GA
             if index == 0:
                 stage.convolution.weight.mul_(gain)
                 size *= gain
-            chosen = _offsets(stage.sink)[:, : max(1, stage.sink.channels // LEVEL_SHARE)]
+            _, offsets = _affine(stage.sink)
+            chosen = offsets[:, : max(1, stage.sink.channels // LEVEL_SHARE)]
             chosen[:, ::2] += size
             chosen[:, 1::2] -= size
 
 
-def _offsets(sink: NoiseSink) -> Tensor:
-    """The part of a sink's offsets that no power ratio changes, a view: positions of a token by channels."""
+def _affine(sink: NoiseSink) -> tuple[Tensor, Tensor]:
+    """A sink's factors and offsets that no power ratio changes, as views: positions of a token by channels."""
     last = sink.affine[-1]
     assert isinstance(last, nn.Linear)
-    offsets: Tensor = last.bias.chunk(2)[1]
-    return offsets.view(TOKEN_LENGTH, sink.channels)
-
-
-def _factors(sink: NoiseSink) -> Tensor:
-    """The part of a sink's factors that no power ratio changes, a view like that of :func:`_offsets`."""
-    last = sink.affine[-1]
-    assert isinstance(last, nn.Linear)
-    factors: Tensor = last.bias.chunk(2)[0]
-    return factors.view(TOKEN_LENGTH, sink.channels)
+    factors, offsets = last.bias.chunk(2)
+    return factors.view(TOKEN_LENGTH, sink.channels), offsets.view(TOKEN_LENGTH, sink.channels)
 
 
 def _start_sink(sink: NoiseSink) -> None:
@@ -180,6 +176,6 @@ def _start_sink(sink: NoiseSink) -> None:
     last = sink.affine[-1]
     assert isinstance(last, nn.Linear)
     last.weight.mul_(0.01)
-    gamma, beta = last.bias.chunk(2)
-    nn.init.ones_(gamma)
-    nn.init.zeros_(beta)
+    factors, offsets = _affine(sink)
+    nn.init.ones_(factors)
+    nn.init.zeros_(offsets)

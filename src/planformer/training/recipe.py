@@ -21,6 +21,7 @@ from planformer.data.diversify import DiversifyConfig
 from planformer.errors import ConfigError
 from planformer.losses.config import ObjectiveConfig
 from planformer.losses.descriptors import GROUPS
+from planformer.models.start import RAISED
 from planformer.training.curriculum import CurriculumConfig, ScheduleConfig
 
 
@@ -206,7 +207,7 @@ class Recipe(Section):
             raise ValueError("data.emitters_per_batch is larger than data.batch_size")
         if self.separation.share > 0 and self.networks.decoder == "none":
             raise ValueError("separation.share > 0 needs networks.decoder compact or paper")
-        raised = self.model.start in ("level", "open", "clear") and self.networks.init_from is None
+        raised = self.model.start in RAISED and self.networks.init_from is None
         if self.networks.raise_levels and raised:
             raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
         if not self.networks.symmetry:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from planformer.errors import InputError
+from planformer.errors import ConfigError, InputError
 from planformer.models.weights import load_strict
 from planformer.training.checkpoint import load_latest, remove_leftovers, save_checkpoint
 from planformer.training.curriculum import learning_rate_factor, snr_range
@@ -50,6 +50,9 @@ class Trainer:
         show: bool = True,
     ) -> None:
         self.recipe, self.processes = recipe, processes or Processes()
+        extra, count = recipe.extra, len(data.emitters)
+        if extra.emitters_weight > 0 and count > extra.emitters_count:
+            raise ConfigError(f"extra.emitters_count={extra.emitters_count}: the recordings have {count} emitters")
         torch.manual_seed(mix_seed(recipe.seed, 1))
         self.trainee = Trainee(recipe).to(self.processes.device)
         freeze_parameters(self.trainee, recipe.optimizer.freeze)
