@@ -5,6 +5,7 @@ from pydantic import ValidationError
 import reference.encoder as plain
 from planformer.config import PlanFormerConfig
 from planformer.models.encoder import Encoder
+from planformer.models.start import spread_kernels
 
 SMALL = {"window": 256, "channels": (4, 8, 16), "dim": 32, "num_heads": 4, "num_windows": 3}
 CHOICES = [
@@ -276,6 +277,28 @@ def test_a_clear_start_has_first_kernels_of_many_sizes_whose_factors_undo_them()
     assert (shapes[:, 2][[0, 8]].sign() == torch.tensor([1, -1])).all() and int((shapes[0] != 0).sum()) == 1
     small = Encoder(PlanFormerConfig(**SMALL, start="clear"))
     assert small(segments()).embedding.isfinite().all()
+
+
+def test_spread_kernels_change_only_where_the_activation_bends():
+    """For kernels so large that the activation is a plain rectifier, the sinks undo the sizes exactly."""
+    torch.manual_seed(0)
+    windows = torch.randn(5, 2048, 1)
+    changes = {}
+    for size in (1.0, 1e4):
+        encoder = Encoder(PlanFormerConfig())
+        stage = encoder.time_tokenizer.stages[0]
+        with torch.no_grad():
+            stage.convolution.weight.mul_(size)
+            stage.sink.affine[-1].weight.zero_()  # the share of noise is measured over all channels, loud ones first
+            before = stage(windows, False, False)[0]
+            kernels = stage.convolution.weight.clone()
+            other = encoder.frequency_tokenizer.stages[0].convolution.weight.clone()
+            spread_kernels(encoder, 6.0)
+            changes[size] = float((stage(windows, False, False)[0] - before).norm() / before.norm())
+        ratios = (stage.convolution.weight / kernels).detach()
+        assert (float(ratios.min()), float(ratios.max())) == pytest.approx((1.0, 6.0), rel=1e-4)
+        assert torch.equal(encoder.frequency_tokenizer.stages[0].convolution.weight, other)
+    assert changes[1e4] < 1e-3 < 0.02 < changes[1.0]
 
 
 def test_gates_of_a_clear_start_hardly_answer_to_what_passes():

@@ -30,6 +30,13 @@ def test_rate_factors_and_schedule():
     assert rates[id(module["head"].weight)] == pytest.approx(5e-2)
 
 
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+@pytest.mark.parametrize("pattern", ["encoder.*", "head.*"])
+def test_the_rate_that_is_logged_is_the_recipes(name, pattern):
+    config = OptimizerConfig(name=name, learning_rate=1e-2, rate_factors={pattern: 10.0})
+    assert set_learning_rate(build_optimizer(network(), config), 0.5) == pytest.approx(5e-3)
+
+
 def test_frozen_parameters_do_not_move():
     module = network()
     freeze_parameters(module, ("encoder.*",))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from planformer.errors import ConfigError
-from planformer.models.start import raise_levels
+from planformer.models.start import raise_levels, spread_kernels
 from planformer.training.optimizer import freeze_parameters
 from planformer.training.stream import BatchStream
 from planformer.training.trainee import Trainee
@@ -225,6 +225,24 @@ def test_continued_weights_may_have_their_levels_raised(tmp_path):
     assert torch.equal(fresh[kernel], build("model.start=level")[0].encoder.state_dict()[kernel])
     with pytest.raises(ConfigError, match="twice"):
         build("networks.raise_levels=true", "model.start=level")
+
+
+def test_continued_weights_may_have_their_first_kernels_spread(tmp_path):
+    from planformer.models.planformer import PlanFormer
+
+    PlanFormer(build()[0].encoder).save_pretrained(tmp_path / "w")
+    as_stored, spread = (
+        build(f"networks.init_from={tmp_path / 'w'}", f"networks.spread_kernels={top}")[0].encoder for top in (1, 6)
+    )
+    expected = copy.deepcopy(as_stored)
+    spread_kernels(expected, 6.0)
+    changed = [name for name, value in as_stored.state_dict().items() if not value.equal(spread.state_dict()[name])]
+    assert "time_tokenizer.stages.0.convolution.weight" in changed
+    assert all(name.startswith("time_tokenizer.stages.0.") for name in changed)
+    for name, value in spread.state_dict().items():
+        assert torch.equal(value, expected.state_dict()[name]), name
+    with pytest.raises(ConfigError, match="spread_kernels"):
+        build("networks.spread_kernels=0.5")
 
 
 def test_a_stored_decoder_of_the_same_size_continues(tmp_path):

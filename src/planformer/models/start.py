@@ -128,15 +128,44 @@ def plain_kernels(tokenizer: Tokenizer, patterns: Patterns | None, sizes: tuple[
         for channel in range(channels):
             turns, shape = divmod(channel, len(patterns))
             kernels[channel, 0] = torch.tensor(patterns[shape]) * (-1) ** turns
-    stride = next(step for step in range(7, 7 + channels) if math.gcd(step, channels) == 1)
-    ladder = torch.logspace(math.log10(sizes[0]), math.log10(sizes[1]), channels)
-    ladder = ladder[torch.arange(channels) * stride % channels]
+    ladder = _ladder(*sizes, channels)
     kernels.mul_((ladder / kernels.flatten(1).norm(dim=1))[:, None, None])
-    relative = ladder / KERNEL_SIZE
-    factors, _ = _affine(stage.sink)
-    factors.div_(relative)
-    stage.sink.squeeze.weight.div_(relative[:, None])  # the noise of every channel is estimated at that channel's scale
-    stage.sink.expand.weight.mul_(relative[:, None, None])
+    _undo_sizes(stage.sink, ladder / KERNEL_SIZE)
+
+
+@torch.no_grad()
+def spread_kernels(module: nn.Module, largest: float) -> None:
+    """Make the first kernels of trained weights 1 to ``largest`` times as large, in the time branch.
+
+    The sinks undo it, so that only where the activation bends changes: trained weights then read nearly what they read
+    before, and have kernels that tell small amplitudes apart, which training on its own hardly ever makes.
+    """
+    for tokenizer in module.modules():
+        if not isinstance(tokenizer, Tokenizer) or tokenizer.domain != "time":
+            continue
+        stage = tokenizer.stages[0]
+        assert isinstance(stage, Stage)
+        ratios = _ladder(1.0, largest, stage.sink.channels)
+        stage.convolution.weight.mul_(ratios[:, None, None])
+        _undo_sizes(stage.sink, ratios)
+        last = stage.sink.affine[-1]
+        assert isinstance(last, nn.Linear)
+        last.weight.chunk(2)[0].view(TOKEN_LENGTH, len(ratios), -1).div_(ratios[:, None])
+
+
+def _ladder(smallest: float, largest: float, channels: int) -> Tensor:
+    """Sizes that grow by equal ratios, those of neighbouring channels far apart."""
+    stride = next(step for step in range(7, 7 + channels) if math.gcd(step, channels) == 1)
+    sizes = torch.logspace(math.log10(smallest), math.log10(largest), channels)
+    return sizes[torch.arange(channels) * stride % channels]
+
+
+def _undo_sizes(sink: NoiseSink, ratios: Tensor) -> None:
+    """Factors for channels that have become ``ratios`` times as large; their noise is estimated at their own scale."""
+    factors, _ = _affine(sink)
+    factors.div_(ratios)
+    sink.squeeze.weight.div_(ratios[:, None])
+    sink.expand.weight.mul_(ratios[:, None, None])
 
 
 @torch.no_grad()

@@ -62,10 +62,10 @@ def build_optimizer(module: nn.Module, config: OptimizerConfig, *, shared: bool 
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, factor: float) -> float:
-    """Scale every group's full rate; returns the rate of the first group."""
+    """Scale every group's full rate; returns the recipe's rate at this moment, which no rate factor changes."""
     for group in optimizer.param_groups:
         group["lr"] = group["full_lr"] * factor
-    return float(optimizer.param_groups[0]["lr"])
+    return float(optimizer.defaults["lr"]) * factor
 
 
 def _sample(module: nn.Module) -> str:

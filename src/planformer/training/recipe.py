@@ -90,6 +90,9 @@ class NetworkConfig(Section):
     raise_levels: bool = Field(
         default=False, description="give the sinks of the encoder, continued or fresh, the offsets of model.start=level"
     )
+    spread_kernels: float = Field(
+        default=1.0, ge=1, le=100, description="first kernels in time 1 to so many times as large, which the sinks undo"
+    )
 
 
 class SeparationConfig(Section):

@@ -30,7 +30,7 @@ from planformer.models.decoder import Decoder
 from planformer.models.decoder_config import DecoderConfig
 from planformer.models.ema import EMAModel
 from planformer.models.encoder import Encoder, EncoderOutput
-from planformer.models.start import raise_levels
+from planformer.models.start import raise_levels, spread_kernels
 from planformer.training.extra import ExtraTerms
 from planformer.training.outputs import split_output
 from planformer.training.recipe import Recipe
@@ -235,6 +235,8 @@ def build_encoder(recipe: Recipe) -> Encoder:
         load_strict(encoder, stored.tensors, where=recipe.networks.init_from)
     if recipe.networks.raise_levels:
         raise_levels(encoder)
+    if recipe.networks.spread_kernels > 1:
+        spread_kernels(encoder, recipe.networks.spread_kernels)
     return encoder
 
 
