@@ -52,6 +52,18 @@ def test_one_process_with_two_shards_is_two_processes(data):
         assert torch.equal(torch.cat([getattr(r, name) for r in ranks]), getattr(whole, name))
 
 
+def test_protocols_of_one_emitter_may_be_balanced_like_emitters():
+    """One emitter with seven protocols among three others: a quarter of all by emitters, seven tenths by protocols."""
+    tones = tone_set(per_emitter=28, emitters=4)
+    protocols = np.where(tones.labels == 0, np.arange(len(tones)) % 7, 9).astype(str).tolist()
+    data = MemorySet(tones.sequences(np.arange(len(tones))), tones.labels, protocols=protocols)
+    for balance, share in (("emitter", 0.25), ("protocol", 0.7)):
+        recipe = tiny_recipe(f"data.balance={balance}", "data.emitters_per_batch=4")
+        labels = torch.cat([BatchStream(data, recipe).batch(step).labels for step in range(100)])
+        assert float((labels == 0).float().mean()) == pytest.approx(share, abs=0.02)
+    assert MemorySet.copy_of(data).protocols == protocols
+
+
 def test_batches_are_balanced_and_of_unit_power(data):
     batch = BatchStream(data, tiny_recipe()).batch(0)
     assert torch.bincount(batch.labels)[batch.labels.unique()].tolist() == [2, 2, 2, 2]

@@ -39,13 +39,19 @@ class SimulateConfig(Section):
     seed: int = 0
 
 
+Balance = Literal["emitter", "protocol"]
+
+
 class DataConfig(Section):
     """Where sequences come from and how a batch is composed."""
 
     folder: str | None = None
     simulate: SimulateConfig | None = None
     batch_size: int = Field(default=128, ge=2, description="sequences per process and shard")
-    emitters_per_batch: int | None = Field(default=None, ge=1, description="None: all of them")
+    balance: Balance = Field(
+        default="emitter", description="what batches hold equally much of: each emitter, or each emitter's protocols"
+    )
+    emitters_per_batch: int | None = Field(default=None, ge=1, description="of what is balanced; None: all of them")
     shards: int = Field(default=1, ge=1, description="how many processes' batches one process takes at once")
     prefetch: int = Field(default=2, ge=1, description="batches made ahead")
     in_memory: bool = Field(default=False, description="read all sequences once instead of mapping the files")
@@ -133,6 +139,10 @@ class ExtraConfig(Section):
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
     )
     emitters_count: int = Field(default=64, ge=2, description="of emitters that can be told apart")
+    recordings_weight: float = Field(
+        default=0.0, ge=0, description="cross-entropy of the recording a sequence was cut from, read in the same way"
+    )
+    recordings_count: int = Field(default=4096, ge=2, description="of recordings that can be told apart")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
@@ -220,8 +230,12 @@ class Recipe(Section):
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
             raise ValueError("networks.symmetry=false needs separation.share 0")
-        weights = self.extra.descriptors_weight, self.extra.probe_weight, self.extra.emitters_weight
-        if max(*weights, self.extra.start_weight) == 0 and self.networks.decoder == "none":
+        extra = self.extra
+        named = extra.emitters_weight, extra.recordings_weight
+        if (
+            max(extra.descriptors_weight, extra.probe_weight, *named, extra.start_weight) == 0
+            and self.networks.decoder == "none"
+        ):
             raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
 
     @property

@@ -25,7 +25,7 @@ from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
 from planformer.iq import interleave
 from planformer.training.curriculum import snr_range
-from planformer.training.recipe import Recipe
+from planformer.training.recipe import Balance, Recipe
 
 
 class SequenceSet(Protocol):
@@ -36,6 +36,12 @@ class SequenceSet(Protocol):
 
     @property
     def labels(self) -> npt.NDArray[Any]: ...
+
+    @property
+    def protocols(self) -> Sequence[str]: ...
+
+    @property
+    def recordings(self) -> npt.NDArray[Any]: ...
 
     def __len__(self) -> int: ...
 
@@ -56,6 +62,7 @@ class TrainingBatch:
     signal_power: Tensor
     snr_db: Tensor
     labels: Tensor
+    recordings: Tensor  # int64 [B]: number of the recording that each sequence was cut from
     plain: Tensor  # bool [B]: as recorded, without a step of diversification
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
@@ -68,16 +75,32 @@ class TrainingBatch:
         return replace(self, **moved)
 
 
+def strata(data: SequenceSet, balance: Balance) -> npt.NDArray[np.int64]:
+    """The class of each sequence that a batch balances: its emitter, or its emitter sending this protocol.
+
+    >>> from planformer.training.sources import MemorySet
+    >>> data = MemorySet(np.zeros((3, 8), np.complex64), np.array([0, 0, 1]), protocols=["QPSK", "FM", "FM"])
+    >>> strata(data, "emitter").tolist(), strata(data, "protocol").tolist()
+    ([0, 0, 1], [1, 0, 2])
+    """
+    emitters = np.asarray(data.labels, np.int64)
+    if balance == "emitter":
+        return emitters
+    _, protocols = np.unique(np.asarray(data.protocols), return_inverse=True)
+    _, pairs = np.unique(np.stack((emitters, protocols)), axis=1, return_inverse=True)
+    return pairs.reshape(-1).astype(np.int64)
+
+
 class BatchStream:
     """The endless sequence of training batches of one process."""
 
     def __init__(self, data: SequenceSet, recipe: Recipe, *, rank: int = 0, world: int = 1) -> None:
         self.data, self.recipe = data, recipe
-        shards = recipe.data.shards
+        shards, classes = recipe.data.shards, strata(data, recipe.data.balance)
         self.shard_ids = [rank * shards + i for i in range(shards)]
         self.samplers = [
             StratifiedDistributedSampler(
-                data.labels,
+                classes,
                 recipe.data.batch_size,
                 rank=shard,
                 world=world * shards,
@@ -115,6 +138,7 @@ class BatchStream:
             kind=self.kind(step),
             clean=interleave(x),
             labels=labels,
+            recordings=torch.from_numpy(np.asarray(self.data.recordings)[indices].astype(np.int64)),
             plain=(x == recorded).all(-1),
             noisy=augmented.noisy,
             target=augmented.target,
