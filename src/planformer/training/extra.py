@@ -1,4 +1,4 @@
-"""Terms beside the paper's objectives, off by default: descriptors, emitters, recordings, the embedding at the start.
+"""Terms beside the paper's objectives, off by default: physical descriptors, emitters, and the embedding at the start.
 
 All ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use.
 ``start`` reads the embedding of the frozen encoder the run began with: training may add to it, not forget it.
@@ -52,8 +52,6 @@ class ExtraTerms(nn.Module):
             )
         if self.config.emitters_weight > 0:
             self.emitter_head = nn.Linear(width, self.config.emitters_count)
-        if self.config.recordings_weight > 0:
-            self.recording_head = nn.Linear(width, self.config.recordings_count)
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
             self.start_head = nn.Linear(width, width)
@@ -87,8 +85,7 @@ class ExtraTerms(nn.Module):
     @property
     def branches(self) -> set[str]:
         """The branches whose embeddings the terms read: "clean", "augmented"."""
-        named = max(self.config.emitters_weight, self.config.recordings_weight) > 0
-        read = {"clean"} if self.start is not None or named else set()
+        read = {"clean"} if self.start is not None or self.config.emitters_weight > 0 else set()
         if self.descriptors is not None:
             chosen = self.config.descriptors_branch
             read |= {"clean", "augmented"} if chosen == "both" else {chosen}
@@ -100,11 +97,7 @@ class ExtraTerms(nn.Module):
         if self.descriptors is not None:
             self._add_descriptors(output, clean, noisy, batch)
         if self.config.emitters_weight > 0:
-            emitters = _named(self.emitter_head, clean, batch.labels, batch.plain)
-            _add(output, "extra/emitters", emitters, self.config.emitters_weight)
-        if self.config.recordings_weight > 0:
-            recordings = _named(self.recording_head, clean, batch.recordings, batch.plain)
-            _add(output, "extra/recordings", recordings, self.config.recordings_weight)
+            _add(output, "extra/emitters", self._emitters(clean, batch), self.config.emitters_weight)
         if self.start is not None:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
@@ -141,6 +134,14 @@ class ExtraTerms(nn.Module):
             losses.append(leave_one_out(embedding[rows], gram, config.probe_ridge))
         return torch.stack(losses).mean()
 
+    def _emitters(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
+        """Cross-entropy of the emitters of the sequences that are as recorded; what diversifies hides who sent."""
+        rows = {"embedding": clean.embedding, "emitters": batch.labels, "plain": batch.plain.float()}
+        joined = gather_batch(rows, same_size=True)
+        logits = self.emitter_head(standardise(joined["embedding"]))
+        errors = F.cross_entropy(logits, joined["emitters"], reduction="none")
+        return (errors * joined["plain"]).sum() / joined["plain"].sum().clamp_min(1)
+
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""
         augmented = batch.target if self.config.descriptors_of == "signal" else batch.noisy
@@ -158,13 +159,6 @@ class ExtraTerms(nn.Module):
         spread = joined["start"].var(0).clamp_min(1e-8)
         error = (self.start_head(joined["now"]) - joined["start"]).square() / spread
         return error.clamp_max(25.0).mean()
-
-
-def _named(head: nn.Linear, clean: EncoderOutput, names: Tensor, plain: Tensor) -> Tensor:
-    """Cross-entropy of the names of the sequences that are as recorded; what diversifies hides who sent."""
-    joined = gather_batch({"embedding": clean.embedding, "names": names, "plain": plain.float()}, same_size=True)
-    errors = F.cross_entropy(head(standardise(joined["embedding"])), joined["names"], reduction="none")
-    return (errors * joined["plain"]).sum() / joined["plain"].sum().clamp_min(1)
 
 
 def _add(output: LossOutput, name: str, value: Tensor, weight: float) -> None:

@@ -139,10 +139,6 @@ class ExtraConfig(Section):
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
     )
     emitters_count: int = Field(default=64, ge=2, description="of emitters that can be told apart")
-    recordings_weight: float = Field(
-        default=0.0, ge=0, description="cross-entropy of the recording a sequence was cut from, read in the same way"
-    )
-    recordings_count: int = Field(default=4096, ge=2, description="of recordings that can be told apart")
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
@@ -230,12 +226,8 @@ class Recipe(Section):
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
             raise ValueError("networks.symmetry=false needs separation.share 0")
-        extra = self.extra
-        named = extra.emitters_weight, extra.recordings_weight
-        if (
-            max(extra.descriptors_weight, extra.probe_weight, *named, extra.start_weight) == 0
-            and self.networks.decoder == "none"
-        ):
+        weights = self.extra.descriptors_weight, self.extra.probe_weight, self.extra.emitters_weight
+        if max(*weights, self.extra.start_weight) == 0 and self.networks.decoder == "none":
             raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
 
     @property

@@ -40,9 +40,6 @@ class SequenceSet(Protocol):
     @property
     def protocols(self) -> Sequence[str]: ...
 
-    @property
-    def recordings(self) -> npt.NDArray[Any]: ...
-
     def __len__(self) -> int: ...
 
     def sequences(self, indices: npt.NDArray[Any]) -> npt.NDArray[np.complex64]: ...
@@ -62,7 +59,6 @@ class TrainingBatch:
     signal_power: Tensor
     snr_db: Tensor
     labels: Tensor
-    recordings: Tensor  # int64 [B]: number of the recording that each sequence was cut from
     plain: Tensor  # bool [B]: as recorded, without a step of diversification
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
@@ -138,7 +134,6 @@ class BatchStream:
             kind=self.kind(step),
             clean=interleave(x),
             labels=labels,
-            recordings=torch.from_numpy(np.asarray(self.data.recordings)[indices].astype(np.int64)),
             plain=(x == recorded).all(-1),
             noisy=augmented.noisy,
             target=augmented.target,

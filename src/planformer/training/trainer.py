@@ -50,7 +50,9 @@ class Trainer:
         show: bool = True,
     ) -> None:
         self.recipe, self.processes = recipe, processes or Processes()
-        _check_counts(recipe, data)
+        extra, count = recipe.extra, len(data.emitters)
+        if extra.emitters_weight > 0 and count > extra.emitters_count:
+            raise ConfigError(f"extra.emitters_count={extra.emitters_count}: the recordings have {count} emitters")
         torch.manual_seed(mix_seed(recipe.seed, 1))
         self.trainee = Trainee(recipe).to(self.processes.device)
         freeze_parameters(self.trainee, recipe.optimizer.freeze)
@@ -290,16 +292,3 @@ class Trainer:
 
 def _total_norm(gradients: list[Tensor]) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-
-
-def _check_counts(recipe: Recipe, data: SequenceSet) -> None:
-    """Whether the heads that name emitters and recordings have a place for each."""
-    extra = recipe.extra
-    recordings = int(data.recordings.max()) + 1 if len(data) else 0
-    named = [
-        ("emitters", extra.emitters_weight, extra.emitters_count, len(data.emitters)),
-        ("recordings", extra.recordings_weight, extra.recordings_count, recordings),
-    ]
-    for name, weight, places, count in named:
-        if weight > 0 and count > places:
-            raise ConfigError(f"extra.{name}_count={places}: the training set has {count} {name}")
