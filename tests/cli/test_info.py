@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from planformer.cli.main import main
 from planformer.models import pretrained
 
 SMALL = PlanFormerConfig(window=256, channels=(4, 8, 16), dim=32, num_heads=4)
+
+RUN = {"run": {"name": "tiny"}, "step": 4, "sequences_seen": 32}
 
 
 def run(*args: str) -> int:
@@ -41,6 +44,29 @@ def test_text_is_readable_and_names_weights(
     folder = PlanFormer.random(seed=0, config=SMALL).save_pretrained(tmp_path / "w")
     assert run("--weights", str(folder)) == 0
     assert "sha256" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("provenance", "shown"),
+    [
+        ({"continues": [RUN | {"step": 80}], **RUN}, ["run tiny: 80 steps", "run tiny: 4 steps, 32 sequences"]),
+        ({"average_of": [RUN, RUN]}, ["run tiny: 4 steps, 32 sequences"] * 2),
+        ({"continues": 5, "run": "x"}, []),
+        ({"continues": [None, "x", {"run": []}]}, []),
+    ],
+)
+def test_the_runs_behind_the_weights_are_listed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    provenance: dict[str, Any],
+    shown: list[str],
+) -> None:
+    monkeypatch.setattr("planformer.models.inventory.mac_counts", dict)
+    folder = PlanFormer.random(seed=0, config=SMALL).save_pretrained(tmp_path / "w", provenance=provenance)
+    assert run("--weights", str(folder)) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  run ")]
+    assert len(lines) == len(shown) and all(text in line for text, line in zip(shown, lines, strict=True))
 
 
 def test_damaged_weights_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,30 @@ def test_publish_adds_where_the_weights_come_from(run, tmp_path):
     assert provenance["radio_probe_at_start"] is not None
 
 
+def continued(weights, out, *changes):
+    recipe = tiny_recipe("schedule.milestones=2", f"networks.init_from={weights}", *changes)
+    Trainer(recipe, tone_set(), tone_set(6, seed=1), out, show=False).run(max_steps=1)
+    return out
+
+
+def test_publish_lists_the_runs_that_were_continued_first_run_first(run, tmp_path):
+    second = continued(run / "milestones" / "step-00000002-ema", tmp_path / "second", "seed=6")
+    third = continued(second / "last", tmp_path / "third", "seed=7")
+    provenance = PlanFormer.from_pretrained(publish(third, tmp_path / "weights", which="last")).provenance
+    assert [(origin["recipe"]["seed"], origin["step"]) for origin in provenance["continues"]] == [(0, 2), (6, 1)]
+    assert provenance["recipe"]["seed"] == 7
+    began = json.loads((run / "milestones" / "step-00000002-ema" / "provenance.json").read_text())["sha256"]
+    assert provenance["continues"][0]["sha256"]["model.safetensors"] == began["model.safetensors"]
+    assert "init_from" not in json.dumps(provenance) and str(tmp_path) not in json.dumps(provenance)
+    # published weights carry their past along, and a past that is gone is no error
+    fourth = continued(tmp_path / "weights", tmp_path / "fourth", "seed=8")
+    provenance = PlanFormer.from_pretrained(publish(fourth, tmp_path / "more", which="last")).provenance
+    assert [origin["recipe"]["seed"] for origin in provenance["continues"]] == [0, 6, 7]
+    assert all("continues" not in origin for origin in provenance["continues"])
+    (tmp_path / "weights").rename(tmp_path / "elsewhere")
+    assert "continues" not in PlanFormer.from_pretrained(publish(fourth, tmp_path / "less", which="last")).provenance
+
+
 def test_publish_averages_several_runs(run, tmp_path):
     other = tmp_path / "other"
     recipe = tiny_recipe("schedule.milestones=2", "seed=5")

@@ -81,6 +81,17 @@ def _weights(source: str | None) -> dict[str, Any]:
     return {"found": True, "folder": str(folder), "sha256": component.sha256, "provenance": component.provenance}
 
 
+def _runs(provenance: dict[str, Any]) -> list[str]:
+    """A line for each run behind published weights, first run first; none where the file does not tell."""
+    past, averaged = provenance.get("continues", []), provenance.get("average_of", [provenance])
+    lines = []
+    for origin in [*past, *averaged] if isinstance(past, list) and isinstance(averaged, list) else []:
+        run = origin.get("run") if isinstance(origin, dict) else None
+        if isinstance(run, dict):
+            lines.append(f"{run.get('name')}: {origin.get('step')} steps, {origin.get('sequences_seen')} sequences")
+    return lines
+
+
 def _print(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -98,6 +109,8 @@ def _print(facts: dict[str, Any]) -> None:
         f"weights: {found['folder']} sha256 {found['sha256'][:12]}" if found["found"] else f"weights: {found['note']}"
     )
     console.print(line, highlight=False, markup=False)
+    for run in _runs(found.get("provenance", {})):
+        console.print(f"  run {run}", highlight=False, markup=False)
 
     table = Table("network", "parameters", "trainable", "fixed")
     for name, count in facts["parameters"].items():

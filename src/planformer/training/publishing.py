@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from planformer.errors import InputError
+from planformer.models.weights import PROVENANCE, Component, read_component, write_component
 from planformer.training.run_folder import RunFolder
-from planformer.training.summary import RunSummary, summarise
-
-if TYPE_CHECKING:
-    from planformer.models.weights import Component
+from planformer.training.summary import summarise
 
 _COMPONENTS = {
     "model": "planformer-encoder",
@@ -40,20 +38,19 @@ def find_weights(run: RunFolder, which: str) -> Path:
 def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best") -> Path:
     """Copy weights out of a run and add their provenance: data, steps, recipe, commit, probe results.
 
+    A run that continued weights (``networks.init_from``) lists where these come from, first run first.
     Several runs that began from the same weights are averaged, parameter by parameter; the provenance then lists each.
     Everything is read and verified first; the folder that comes out is what ``PlanFormer.from_pretrained`` reads.
     """
-    from planformer.models.weights import write_component
-
     runs = [RunFolder(path) for path in ([paths] if isinstance(paths, Path) else paths)]
     sources = [find_weights(run, which) for run in runs]
     if out.resolve() in {source.resolve() for source in sources}:
         raise InputError(f"{out}: is the run's own folder; choose another one")
     stored = [_components(source) for source in sources]
-    origins = [
-        _provenance(summarise(run.path), parts["model"].provenance, run)
-        for run, parts in zip(runs, stored, strict=True)
-    ]
+    origins = [_provenance(parts["model"].provenance, run) for run, parts in zip(runs, stored, strict=True)]
+    for origin, run in zip(origins, runs, strict=True):
+        if before := _earlier(run):
+            origin["continues"] = before
     provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
     components = _averaged(stored, sources)
     for name, (config, tensors) in components.items():
@@ -62,8 +59,6 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best") -> 
 
 
 def _components(source: Path) -> dict[str, Component]:
-    from planformer.models.weights import read_component
-
     return {
         name: read_component(source, name, architecture=architecture)
         for name, architecture in _COMPONENTS.items()
@@ -93,7 +88,24 @@ def _averaged(
     }
 
 
-def _provenance(summary: RunSummary, origin: dict[str, Any], run: RunFolder) -> dict[str, Any]:
+def _earlier(run: RunFolder, seen: frozenset[Path] = frozenset()) -> list[dict[str, Any]]:
+    """The provenance of each run before this one, first run first, as far back as their folders are still there."""
+    start = run.recipe().networks.init_from
+    source = Path(start).resolve() if start is not None else None
+    if source is None or source in seen or not (source / PROVENANCE).is_file():
+        return []
+    stored = read_component(source, "model", architecture=_COMPONENTS["model"])
+    weights = {"model.safetensors": stored.sha256}
+    folder = next((path for path in list(source.parents)[:2] if RunFolder(path).info_file.is_file()), None)
+    if folder is None:  # weights that were published, with their own past beside them
+        past = stored.provenance.get("continues", [])
+        return [*past, {key: value for key, value in stored.provenance.items() if key != "continues"}]
+    before = RunFolder(folder)
+    return [*_earlier(before, seen | {source}), _provenance(stored.provenance, before) | {"sha256": weights}]
+
+
+def _provenance(origin: dict[str, Any], run: RunFolder) -> dict[str, Any]:
+    summary = summarise(run.path)
     step, weights = origin.get("step"), origin.get("weights")
 
     def at_this_step(records: list[dict[str, Any]]) -> dict[str, Any]:
