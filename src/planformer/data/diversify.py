@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from planformer.data.augment import unit_power
+from planformer.data.kinds import alike, first_of
+from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
 
 
 class DiversifyConfig(BaseModel):
@@ -43,6 +45,15 @@ class DiversifyConfig(BaseModel):
         default=0.0, ge=0, le=1, description="a quantised or scanned sequence takes no step behind that one"
     )
     family: int = Field(default=1, ge=1, description="neighbours in a batch that take the same steps, as one data set")
+    selective_prob: float = Field(default=0.0, ge=0, le=1, description="a channel gain that changes along the way")
+    repeat_prob: float = Field(default=0.0, ge=0, le=1, description="one stretch again and again, as a preamble's")
+    kind: int = Field(
+        default=1, ge=1, description="neighbours of one kind: of one recording, with nearly the same steps taken"
+    )
+    scramble_prob: float = Field(
+        default=0.0, ge=0, le=1, description="a quantised sequence comes in another order, as behind an interleaver"
+    )
+    max_levels: int = Field(default=32, ge=2, le=128, description="most amplitudes of a quantised sequence")
 
     @property
     def is_wider(self) -> bool:
@@ -66,7 +77,7 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     torch.Size([4, 5120])
     """
     config = config or DiversifyConfig()
-    first = _first_of_family(len(x), config.family)
+    first = first_of(len(x), max(config.family, config.kind))
     chosen = torch.rand(len(x), 7, generator=generator)[first]
 
     def taken(column: int, prob: float) -> Tensor:
@@ -74,13 +85,18 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
 
     # Every random number is drawn whether its step is taken or not, so that one probability does not move the rest.
     factor = config.max_stretch ** torch.rand(len(x), generator=generator)[first]
-    levels = torch.randint(2, 33, (len(x),), generator=generator)[first]
+    levels = torch.randint(2, config.max_levels + 1, (len(x),), generator=generator)[first]
     tilt = config.max_tilt * torch.rand(len(x), generator=generator)[first]
     resonance = torch.randn(len(x), 12, generator=generator)
     fading = torch.randn(len(x), 10, generator=generator)
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
 
     wider = _Wider.draw(x, generator, config) if config.is_wider else None
+    if config.kind > 1:
+        leader = first_of(len(x), config.kind)
+        factor = (factor * torch.exp(0.3 * torch.randn(len(x), generator=generator))).clamp_min(1.0)
+        resonance, fading = (alike(values, leader, 0.4, generator) for values in (resonance, fading))
+        length = length[leader] * (0.85 + 0.15 * torch.rand(len(x), generator=generator))
     quantised = taken(1, config.quantise_prob)
     real = quantised if wider is None else quantised | (wider.lines > 0)
     bare = torch.zeros_like(real)
@@ -95,8 +111,17 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
         x = carrier_shift(x, wider.shift)
     x = stretch(x, torch.where(taken(0, config.stretch_prob), factor, 1.0))
     if wider is not None:
-        x = raster(x, wider.lines, wider.detail, wider.floor)
-    coarse = quantise(x, levels, wider.levels if wider is not None and config.uneven_levels else None)
+        like = _Likeness.draw(len(x), config.kind, generator) if config.kind > 1 else None
+        x = raster(x, wider.lines, wider.detail, wider.floor, like)
+    if config.repeat_prob > 0:
+        repeated = (torch.rand(len(x), generator=generator)[first] < config.repeat_prob) & ~real
+        period = 12.0 * 50.0 ** torch.rand(len(x), generator=generator)  # 12 to 600 samples
+        x = torch.where(repeated[:, None], repeat(x, period, first_of(len(x), config.kind)), x)
+    scrambled = x
+    if config.scramble_prob > 0:
+        mixed = torch.rand(len(x), generator=generator)[first] < config.scramble_prob
+        scrambled = torch.where(mixed[:, None], scramble(x, generator), x)
+    coarse = quantise(scrambled, levels, wider.levels if wider is not None and config.uneven_levels else None)
     x = torch.where(quantised[:, None], coarse, x)
     x = _shape_spectrum(
         x,
@@ -104,6 +129,9 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
         tilt=tilt * taken_later(3, config.tilt_prob),
         resonance=resonance * taken_later(4, config.resonance_prob)[:, None],
     )
+    if config.selective_prob > 0:
+        moving = (torch.rand(len(x), generator=generator)[first] < config.selective_prob) & ~bare
+        x = torch.where(moving[:, None], _selective(x, config.kind, generator), x)
     x = fade(x, fading * taken_later(5, config.fading_prob)[:, None])
     if wider is not None:
         x = unit_power(pulse(x, wider.period * ~bare, wider.duty))
@@ -131,10 +159,10 @@ class _Wider:
     @classmethod
     def draw(cls, x: Tensor, generator: torch.Generator, config: DiversifyConfig) -> _Wider:
         count = len(x)
-        first = _first_of_family(count, config.family)
+        first = first_of(count, max(config.family, config.kind))
         chosen = torch.rand(count, 5, generator=generator)[first]
         shift = torch.rand(count, generator=generator)[first] - 0.5
-        levels = torch.rand(count, 32, generator=generator)[first].clamp_min(1e-3).pow(3)
+        levels = torch.rand(count, config.max_levels, generator=generator)[first].clamp_min(1e-3).pow(3)
         period = 16.0 * 40.0 ** torch.rand(count, generator=generator)[first]  # 16 to 640 samples
         duty = torch.rand(count, 8, generator=generator)
         lines = torch.randint(12, 65, (count,), generator=generator)[first]
@@ -156,12 +184,6 @@ class _Wider:
         )
 
 
-def _first_of_family(count: int, family: int) -> Tensor:
-    """Index of the sequence whose draws decide for each one."""
-    index = torch.arange(count)
-    return index - index % family
-
-
 def carrier_shift(x: Tensor, cycles: Tensor) -> Tensor:
     """Move the spectrum by ``cycles[i]`` cycles per sample."""
     return x * torch.exp(2j * torch.pi * cycles[:, None] * torch.arange(x.shape[-1]))
@@ -174,22 +196,67 @@ def pulse(x: Tensor, period: Tensor, duty: Tensor) -> Tensor:
     return x * ((phase < share.clamp(0.05, 0.95)) | (period[:, None] == 0))
 
 
-def raster(x: Tensor, lines: Tensor, detail: Tensor, floor: Tensor) -> Tensor:
+def repeat(x: Tensor, period: Tensor, first: Tensor) -> Tensor:
+    """The beginning of the ``first[i]``-th sequence, again and again with a period of ``period[i]`` samples.
+
+    Its length is that sequence's own period: another period plays it faster or slower, as another note of one voice.
+    """
+    n = x.shape[-1]
+    cycle = torch.remainder(torch.arange(n) / period[:, None], 1.0) * period[first, None].clamp_max(n - 1)
+    before = cycle.floor().long().clamp_max(n - 2)
+    source, share = x[first], cycle - before
+    return (1 - share) * source.gather(1, before) + share * source.gather(1, before + 1)
+
+
+def scramble(x: Tensor, generator: torch.Generator) -> Tensor:
+    """The same samples in a random order, so that neighbours have nothing to do with each other."""
+    order = torch.rand(x.shape, generator=generator).argsort(-1)
+    return x.gather(-1, order)
+
+
+@dataclass
+class _Likeness:
+    """How the scanned fields of one kind resemble that of the first: moved a little, with something of their own."""
+
+    first: Tensor  # [B]
+    move: Tensor  # [B, 2] share of the field's side
+    own: float = 0.5
+
+    @classmethod
+    def draw(cls, count: int, kind: int, generator: torch.Generator) -> _Likeness:
+        return cls(first_of(count, kind), 0.06 * torch.randn(count, 2, generator=generator))
+
+    def field(self, x: Tensor, index: int, size: int, width: float) -> Tensor:
+        common = _smooth_field(x[self.first[index]], size, width)
+        moved = torch.roll(common, (size * self.move[index]).round().int().tolist(), (0, 1))
+        return moved + self.own * _smooth_field(x[index], size, width)
+
+
+def _smooth_field(row: Tensor, size: int, width: float) -> Tensor:
+    """The first samples as a square, mean zero, unit deviation, no detail finer than ``width`` cycles per line."""
+    spectrum = torch.fft.fft2(row[: size * size].real.reshape(size, size))
+    frequency = torch.fft.fftfreq(size)
+    gain = torch.exp(-0.5 * (frequency[:, None] ** 2 + frequency**2) / width**2)
+    gain[0, 0] = 0  # a strong mean below the floor would leave nothing but the floor
+    field = torch.fft.ifft2(spectrum * gain).real
+    return field / field.std().clamp_min(1e-8)
+
+
+def raster(x: Tensor, lines: Tensor, detail: Tensor, floor: Tensor, like: _Likeness | None = None) -> Tensor:
     """Lay the samples out as a square field, smooth it, and scan it to and fro, along lines and then along columns.
 
     What a scanning transmitter sends: neighbouring lines resemble each other, so the signal nearly repeats, mirrored,
     with the period of two lines. ``lines[i]`` 0 leaves a sequence as it is.
     """
     rows = []
-    for row, size, width, low in zip(x, lines.tolist(), detail.tolist(), floor.tolist(), strict=True):
+    for index, (row, size, width, low) in enumerate(
+        zip(x, lines.tolist(), detail.tolist(), floor.tolist(), strict=True)
+    ):
         if size == 0:
             rows.append(row)
             continue
-        spectrum = torch.fft.fft2(row[: size * size].real.reshape(size, size))
-        frequency = torch.fft.fftfreq(size)
-        gain = torch.exp(-0.5 * (frequency[:, None] ** 2 + frequency**2) / width**2)
-        field = torch.fft.ifft2(spectrum * gain).real
-        field = (field / field.std().clamp_min(1e-8)).clamp_min(low)
+        field = _smooth_field(row, size, width) if like is None else like.field(x, index, size, width)
+        field = field.clamp_min(low)
         path = torch.cat((_to_and_fro(field), _to_and_fro(field.T)))  # (2 size²,)
         scanned = F.interpolate((path - path.mean())[None, None], size=x.shape[-1], mode="linear", align_corners=True)
         rows.append(scanned[0, 0].to(x.dtype))
@@ -251,6 +318,15 @@ def _shape_spectrum(x: Tensor, *, one_sided: Tensor, tilt: Tensor, resonance: Te
     curve = _smooth(resonance, x.shape[-1])  # (B, n), natural logarithm of the gain
     gain = gain * torch.exp(1.2 * curve[:, torch.argsort(order)])
     return unit_power(torch.fft.ifft(torch.fft.fft(source) * gain))
+
+
+def _selective(x: Tensor, kind: int, generator: torch.Generator) -> Tensor:
+    """Selective fading at random; of one kind nearly the same, a little faster or slower, higher or lower."""
+    control = torch.randn(len(x), TIMES, FREQUENCIES, generator=generator)
+    if kind > 1:
+        control = alike(control, first_of(len(x), kind), 0.3, generator)
+    speed, scale = torch.exp(torch.randn(2, len(x), generator=generator) * torch.tensor([[0.25], [0.12]]))
+    return unit_power(selective_fade(x, control, speed, scale))
 
 
 def fade(x: Tensor, control: Tensor) -> Tensor:

@@ -15,8 +15,10 @@ from torch.nn import functional as F
 
 from planformer.iq import deinterleave
 from planformer.losses.batch_probe import add_classes, compressed_gram, leave_one_out, standardised
+from planformer.losses.contrast import contrast
 from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes, standardise
 from planformer.losses.distributed import gather_batch
+from planformer.losses.isoficreg import focal_covariance
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.training.recipe import Recipe
@@ -52,6 +54,8 @@ class ExtraTerms(nn.Module):
             )
         if self.config.emitters_weight > 0:
             self.emitter_head = nn.Linear(width, self.config.emitters_count)
+        if self.config.kinds_weight > 0 and self.config.kinds_head > 0:
+            self.kind_head = nn.Linear(width, self.config.kinds_head)
         if self.config.start_weight > 0:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
             self.start_head = nn.Linear(width, width)
@@ -85,7 +89,8 @@ class ExtraTerms(nn.Module):
     @property
     def branches(self) -> set[str]:
         """The branches whose embeddings the terms read: "clean", "augmented"."""
-        read = {"clean"} if self.start is not None or self.config.emitters_weight > 0 else set()
+        labelled = self.config.emitters_weight, self.config.kinds_weight, self.config.decorrelation_weight
+        read = {"clean"} if self.start is not None or max(labelled) > 0 else set()
         if self.descriptors is not None:
             chosen = self.config.descriptors_branch
             read |= {"clean", "augmented"} if chosen == "both" else {chosen}
@@ -98,6 +103,10 @@ class ExtraTerms(nn.Module):
             self._add_descriptors(output, clean, noisy, batch)
         if self.config.emitters_weight > 0:
             _add(output, "extra/emitters", self._emitters(clean, batch), self.config.emitters_weight)
+        if self.config.kinds_weight > 0:
+            _add(output, "extra/kinds", self._kinds(clean, batch), self.config.kinds_weight)
+        if self.config.decorrelation_weight > 0:
+            _add(output, "extra/decorrelation", self._decorrelation(clean), self.config.decorrelation_weight)
         if self.start is not None:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
@@ -141,6 +150,20 @@ class ExtraTerms(nn.Module):
         logits = self.emitter_head(standardise(joined["embedding"]))
         errors = F.cross_entropy(logits, joined["emitters"], reduction="none")
         return (errors * joined["plain"]).sum() / joined["plain"].sum().clamp_min(1)
+
+    def _kinds(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
+        """Which sequences of the batch are of one kind, read from the embedding or from a linear map of it."""
+        joined = gather_batch({"embedding": clean.embedding, "kinds": batch.kinds}, same_size=True)
+        z = standardise(joined["embedding"])
+        if self.config.kinds_head > 0:
+            z = self.kind_head(z)
+        return contrast(z, joined["kinds"], self.config.kinds_temperature)
+
+    @staticmethod
+    def _decorrelation(clean: EncoderOutput) -> Tensor:
+        """Squared correlations between the embedding's numbers over the batch, as in VICReg."""
+        joined = gather_batch({"embedding": clean.embedding}, same_size=True)
+        return focal_covariance(standardise(joined["embedding"]), gamma=0.0, scale="dimensions")
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""

@@ -139,6 +139,12 @@ class ExtraConfig(Section):
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
     )
     emitters_count: int = Field(default=64, ge=2, description="of emitters that can be told apart")
+    kinds_weight: float = Field(default=0.0, ge=0, description="which sequences of a batch are of one kind")
+    kinds_head: int = Field(default=128, ge=0, description="width of the linear map they are read by; 0: none")
+    kinds_temperature: float = Field(default=0.2, gt=0)
+    decorrelation_weight: float = Field(
+        default=0.0, ge=0, description="squared correlations between the embedding's numbers"
+    )
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
@@ -219,6 +225,12 @@ class Recipe(Section):
         raised = self.model.start in RAISED and self.networks.init_from is None
         if self.networks.raise_levels and raised:
             raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
+        if self.extra.kinds_weight > 0 and self.diversify.kind < 2:
+            raise ValueError("extra.kinds_weight needs diversify.kind 2 or more: neighbours of one kind in a batch")
+        if self.data.batch_size % self.diversify.kind or self.diversify.family % self.diversify.kind * (
+            self.diversify.family > 1
+        ):
+            raise ValueError("diversify.kind divides neither data.batch_size nor diversify.family")
         if not self.networks.symmetry:
             self._check_without_symmetry()
         return self
@@ -226,7 +238,12 @@ class Recipe(Section):
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
             raise ValueError("networks.symmetry=false needs separation.share 0")
-        weights = self.extra.descriptors_weight, self.extra.probe_weight, self.extra.emitters_weight
+        weights = (
+            self.extra.descriptors_weight,
+            self.extra.probe_weight,
+            self.extra.emitters_weight,
+            self.extra.kinds_weight,
+        )
         if max(*weights, self.extra.start_weight) == 0 and self.networks.decoder == "none":
             raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
 

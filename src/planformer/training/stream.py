@@ -21,6 +21,7 @@ from torch import Tensor
 
 from planformer.data.augment import augment, unit_power
 from planformer.data.diversify import DiversifyConfig, diversify
+from planformer.data.kinds import companions, first_of, vary
 from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
 from planformer.iq import interleave
@@ -39,6 +40,9 @@ class SequenceSet(Protocol):
 
     @property
     def protocols(self) -> Sequence[str]: ...
+
+    @property
+    def recordings(self) -> npt.NDArray[Any]: ...
 
     def __len__(self) -> int: ...
 
@@ -60,6 +64,7 @@ class TrainingBatch:
     snr_db: Tensor
     labels: Tensor
     plain: Tensor  # bool [B]: as recorded, without a step of diversification
+    kinds: Tensor  # [B]: number of the kind, over all processes
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
     labels_b: Tensor | None = None
@@ -122,10 +127,17 @@ class BatchStream:
         recipe = self.recipe
         generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
         indices = sampler.batch(step)
+        kind = recipe.diversify.kind
+        if kind > 1:
+            rng = np.random.default_rng([recipe.seed, step, shard])
+            indices = companions(indices, self.data.recordings, kind, rng)
         x = unit_power(torch.from_numpy(self.data.sequences(indices)))
         recorded = x
         if recipe.diversify != DiversifyConfig.off():
             x = diversify(x, generator, recipe.diversify)
+        plain = (x == recorded).all(-1)
+        if kind > 1:
+            x = vary(x, generator)
         bounds = snr_range(step, recipe.schedule, recipe.curriculum)
         augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
         labels = torch.from_numpy(np.asarray(self.data.labels)[indices].astype(np.int64))
@@ -134,7 +146,8 @@ class BatchStream:
             kind=self.kind(step),
             clean=interleave(x),
             labels=labels,
-            plain=(x == recorded).all(-1),
+            plain=plain,
+            kinds=shard * len(x) + first_of(len(x), kind),
             noisy=augmented.noisy,
             target=augmented.target,
             code=augmented.code,
