@@ -113,3 +113,31 @@ def test_what_is_as_recorded_is_known(data):
         assert torch.equal(batch.plain, same)
         seen += batch.plain.tolist()
     assert set(seen) == {True, False}
+
+
+def test_neighbours_of_one_kind_come_from_one_recording():
+    tones = tone_set(per_emitter=12, emitters=4)
+    samples = tones.sequences(np.arange(len(tones)))
+    recordings = np.arange(len(tones)) // 3  # four recordings of three sequences an emitter
+    data = MemorySet(samples, tones.labels, recordings=recordings)
+    used = []
+
+    class Watched(MemorySet):
+        def sequences(self, indices):
+            used.append(np.asarray(indices))
+            return super().sequences(indices)
+
+    watched = Watched(samples, tones.labels, recordings=recordings)
+    plain = ("diversify.kind=2", "diversify.plain_prob=1")
+    batch = BatchStream(watched, tiny_recipe(*plain)).batch(4)
+    pairs = used[0].reshape(-1, 2)
+    assert (recordings[pairs[:, 0]] == recordings[pairs[:, 1]]).all() and (pairs[:, 0] != pairs[:, 1]).all()
+    assert batch.kinds.tolist() == [0, 0, 2, 2, 4, 4, 6, 6]
+    assert batch.plain.all(), "a channel of its own is no step of diversification"
+    again = BatchStream(data, tiny_recipe(*plain)).batch(4)
+    assert equal(batch, again)
+    ranks = [BatchStream(data, tiny_recipe("diversify.kind=2"), rank=r, world=2).batch(5) for r in range(2)]
+    whole = BatchStream(data, tiny_recipe("diversify.kind=2", "data.shards=2")).batch(5)
+    assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
+    assert torch.cat([r.kinds for r in ranks]).tolist() == whole.kinds.tolist()
+    assert len(whole.kinds.unique()) == 8

@@ -1,6 +1,7 @@
 """The forward passes use every network, and what is logged is what is differentiated."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -339,3 +340,27 @@ def test_emitters_are_told_apart_by_what_is_as_recorded():
     assert float(trainee(batch).raw["extra/emitters"]) == pytest.approx(few)
     batch.plain[:] = False
     assert float(trainee(batch).total.detach()) == 0
+
+
+@pytest.mark.parametrize("head", [0, 8])
+def test_kinds_are_told_apart_with_and_without_a_map(head):
+    changes = ("networks.symmetry=false", "extra.kinds_weight=2.0", f"extra.kinds_head={head}", "diversify.kind=2")
+    trainee, stream = build(*changes)
+    batch = stream.batch(0)
+    output = trainee(batch)
+    assert list(output.terms) == ["extra/kinds"]
+    assert float(output.total.detach()) == pytest.approx(2 * float(output.raw["extra/kinds"]))
+    output.total.backward()
+    assert trainee.encoder.time_pooling.logit.weight.grad.any()
+    assert trainee.extra.kind_head.weight.grad.any() if head else not hasattr(trainee.extra, "kind_head")
+    batch.kinds = torch.arange(len(batch.kinds))
+    assert float(trainee(batch).total.detach()) == 0, "nobody has company"
+
+
+def test_decorrelation_asks_for_independent_numbers():
+    trainee, stream = build("networks.symmetry=false", "extra.decorrelation_weight=0.5", "extra.emitters_weight=1.0")
+    output = trainee(stream.batch(0))
+    assert float(output.terms["extra/decorrelation"]) == pytest.approx(0.5 * float(output.raw["extra/decorrelation"]))
+    rows = torch.randn(64, 32)
+    independent, same = (SimpleNamespace(embedding=e) for e in (rows, rows[:, :1].expand(-1, 32)))
+    assert trainee.extra._decorrelation(same) > 10 * trainee.extra._decorrelation(independent)

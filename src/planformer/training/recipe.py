@@ -225,15 +225,17 @@ class Recipe(Section):
         raised = self.model.start in RAISED and self.networks.init_from is None
         if self.networks.raise_levels and raised:
             raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
-        if self.extra.kinds_weight > 0 and self.diversify.kind < 2:
-            raise ValueError("extra.kinds_weight needs diversify.kind 2 or more: neighbours of one kind in a batch")
-        if self.data.batch_size % self.diversify.kind or self.diversify.family % self.diversify.kind * (
-            self.diversify.family > 1
-        ):
-            raise ValueError("diversify.kind divides neither data.batch_size nor diversify.family")
+        self._check_kinds()
         if not self.networks.symmetry:
             self._check_without_symmetry()
         return self
+
+    def _check_kinds(self) -> None:
+        kind, family = self.diversify.kind, self.diversify.family
+        if self.extra.kinds_weight > 0 and kind < 2:
+            raise ValueError("extra.kinds_weight needs diversify.kind 2 or more: neighbours of one kind in a batch")
+        if self.data.batch_size % kind or (family > 1 and family % kind):
+            raise ValueError("data.batch_size and diversify.family must be multiples of diversify.kind")
 
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
