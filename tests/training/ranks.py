@@ -15,7 +15,7 @@ CHANGES = ["data.batch_size=4", "data.emitters_per_batch=2", "networks.dropout_p
 CHANGES += ["optimizer.learning_rate=1e-4", "optimizer.clip_norm=100"]
 CHANGES += ["extra.descriptors_weight=1", "extra.descriptors_components=8", "extra.descriptors_calibration=32"]
 CHANGES += ["extra.probe_weight=1", "extra.probe_emitters=0.3", "extra.emitters_weight=1"]
-CHANGES += ["diversify.kind=2", "extra.kinds_weight=1", "extra.kinds_head=8", "extra.decorrelation_weight=0.1"]
+CHANGES += ["diversify.kind=2", "extra.kinds_weight=1", "extra.kinds_head=8"]
 STEPS = 5
 
 

@@ -1,7 +1,6 @@
 """The forward passes use every network, and what is logged is what is differentiated."""
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -355,12 +354,3 @@ def test_kinds_are_told_apart_with_and_without_a_map(head):
     assert trainee.extra.kind_head.weight.grad.any() if head else not hasattr(trainee.extra, "kind_head")
     batch.kinds = torch.arange(len(batch.kinds))
     assert float(trainee(batch).total.detach()) == 0, "nobody has company"
-
-
-def test_decorrelation_asks_for_independent_numbers():
-    trainee, stream = build("networks.symmetry=false", "extra.decorrelation_weight=0.5", "extra.emitters_weight=1.0")
-    output = trainee(stream.batch(0))
-    assert float(output.terms["extra/decorrelation"]) == pytest.approx(0.5 * float(output.raw["extra/decorrelation"]))
-    rows = torch.randn(64, 32)
-    independent, same = (SimpleNamespace(embedding=e) for e in (rows, rows[:, :1].expand(-1, 32)))
-    assert trainee.extra._decorrelation(same) > 10 * trainee.extra._decorrelation(independent)

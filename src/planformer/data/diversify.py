@@ -92,7 +92,7 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
 
     wider = _Wider.draw(x, generator, config) if config.is_wider else None
-    if config.kind > 1:
+    if config.kind > 1:  # nearly the same, and at another speed
         leader = first_of(len(x), config.kind)
         factor = (factor * torch.exp(0.3 * torch.randn(len(x), generator=generator))).clamp_min(1.0)
         resonance, fading = (alike(values, leader, 0.4, generator) for values in (resonance, fading))
@@ -114,14 +114,9 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
         like = _Likeness.draw(len(x), config.kind, generator) if config.kind > 1 else None
         x = raster(x, wider.lines, wider.detail, wider.floor, like)
     if config.repeat_prob > 0:
-        repeated = (torch.rand(len(x), generator=generator)[first] < config.repeat_prob) & ~real
-        period = 12.0 * 50.0 ** torch.rand(len(x), generator=generator)  # 12 to 600 samples
-        x = torch.where(repeated[:, None], repeat(x, period, first_of(len(x), config.kind)), x)
-    scrambled = x
-    if config.scramble_prob > 0:
-        mixed = torch.rand(len(x), generator=generator)[first] < config.scramble_prob
-        scrambled = torch.where(mixed[:, None], scramble(x, generator), x)
-    coarse = quantise(scrambled, levels, wider.levels if wider is not None and config.uneven_levels else None)
+        x = _repeated(x, ~real, first, generator, config)
+    spacing = wider.levels if wider is not None and config.uneven_levels else None
+    coarse = quantise(_interleaved(x, first, generator, config.scramble_prob), levels, spacing)
     x = torch.where(quantised[:, None], coarse, x)
     x = _shape_spectrum(
         x,
@@ -206,6 +201,21 @@ def repeat(x: Tensor, period: Tensor, first: Tensor) -> Tensor:
     before = cycle.floor().long().clamp_max(n - 2)
     source, share = x[first], cycle - before
     return (1 - share) * source.gather(1, before) + share * source.gather(1, before + 1)
+
+
+def _repeated(x: Tensor, allowed: Tensor, first: Tensor, generator: torch.Generator, config: DiversifyConfig) -> Tensor:
+    """Some of the allowed sequences as repetitions, of one kind at any two pitches."""
+    taken = (torch.rand(len(x), generator=generator)[first] < config.repeat_prob) & allowed
+    period = 12.0 * 50.0 ** torch.rand(len(x), generator=generator)  # 12 to 600 samples
+    return torch.where(taken[:, None], repeat(x, period, first_of(len(x), config.kind)), x)
+
+
+def _interleaved(x: Tensor, first: Tensor, generator: torch.Generator, prob: float) -> Tensor:
+    """Some of the sequences in another order."""
+    if prob == 0:
+        return x
+    taken = torch.rand(len(x), generator=generator)[first] < prob
+    return torch.where(taken[:, None], scramble(x, generator), x)
 
 
 def scramble(x: Tensor, generator: torch.Generator) -> Tensor:

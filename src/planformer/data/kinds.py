@@ -47,8 +47,8 @@ def companions(chosen: IntArray, recordings: IntArray, size: int, rng: np.random
     """
     out = chosen.copy()
     for start in range(0, len(chosen), size):
-        low, high = np.searchsorted(recordings, recordings[chosen[start]], side="left"), 0
-        high = int(np.searchsorted(recordings, recordings[chosen[start]], side="right"))
+        own = recordings[chosen[start]]
+        low, high = (int(np.searchsorted(recordings, own, side=side)) for side in ("left", "right"))
         others = np.setdiff1d(np.arange(low, high), chosen[start])
         for place in range(start + 1, min(start + size, len(chosen))):
             out[place] = rng.choice(others) if len(others) else chosen[start]

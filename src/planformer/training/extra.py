@@ -1,4 +1,4 @@
-"""Terms beside the paper's objectives, off by default: physical descriptors, emitters, and the embedding at the start.
+"""Terms beside the paper's objectives, off by default: descriptors, emitters, kinds, and the embedding at the start.
 
 All ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use.
 ``start`` reads the embedding of the frozen encoder the run began with: training may add to it, not forget it.
@@ -18,7 +18,6 @@ from planformer.losses.batch_probe import add_classes, compressed_gram, leave_on
 from planformer.losses.contrast import contrast
 from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes, standardise
 from planformer.losses.distributed import gather_batch
-from planformer.losses.isoficreg import focal_covariance
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.training.recipe import Recipe
@@ -89,7 +88,7 @@ class ExtraTerms(nn.Module):
     @property
     def branches(self) -> set[str]:
         """The branches whose embeddings the terms read: "clean", "augmented"."""
-        labelled = self.config.emitters_weight, self.config.kinds_weight, self.config.decorrelation_weight
+        labelled = self.config.emitters_weight, self.config.kinds_weight
         read = {"clean"} if self.start is not None or max(labelled) > 0 else set()
         if self.descriptors is not None:
             chosen = self.config.descriptors_branch
@@ -105,8 +104,6 @@ class ExtraTerms(nn.Module):
             _add(output, "extra/emitters", self._emitters(clean, batch), self.config.emitters_weight)
         if self.config.kinds_weight > 0:
             _add(output, "extra/kinds", self._kinds(clean, batch), self.config.kinds_weight)
-        if self.config.decorrelation_weight > 0:
-            _add(output, "extra/decorrelation", self._decorrelation(clean), self.config.decorrelation_weight)
         if self.start is not None:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
@@ -158,12 +155,6 @@ class ExtraTerms(nn.Module):
         if self.config.kinds_head > 0:
             z = self.kind_head(z)
         return contrast(z, joined["kinds"], self.config.kinds_temperature)
-
-    @staticmethod
-    def _decorrelation(clean: EncoderOutput) -> Tensor:
-        """Squared correlations between the embedding's numbers over the batch, as in VICReg."""
-        joined = gather_batch({"embedding": clean.embedding}, same_size=True)
-        return focal_covariance(standardise(joined["embedding"]), gamma=0.0, scale="dimensions")
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""

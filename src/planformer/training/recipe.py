@@ -142,9 +142,6 @@ class ExtraConfig(Section):
     kinds_weight: float = Field(default=0.0, ge=0, description="which sequences of a batch are of one kind")
     kinds_head: int = Field(default=128, ge=0, description="width of the linear map they are read by; 0: none")
     kinds_temperature: float = Field(default=0.2, gt=0)
-    decorrelation_weight: float = Field(
-        default=0.0, ge=0, description="squared correlations between the embedding's numbers"
-    )
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
