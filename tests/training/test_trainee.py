@@ -7,6 +7,7 @@ import torch
 
 from planformer.errors import ConfigError
 from planformer.models.start import raise_levels, spread_kernels
+from planformer.training.extra import start_classifier
 from planformer.training.optimizer import freeze_parameters
 from planformer.training.stream import BatchStream
 from planformer.training.trainee import Trainee
@@ -354,3 +355,24 @@ def test_kinds_are_told_apart_with_and_without_a_map(head):
     assert trainee.extra.kind_head.weight.grad.any() if head else not hasattr(trainee.extra, "kind_head")
     batch.kinds = torch.arange(len(batch.kinds))
     assert float(trainee(batch).total.detach()) == 0, "nobody has company"
+
+
+def test_the_emitters_head_may_begin_as_a_regression():
+    changes = ("networks.symmetry=false", "extra.emitters_weight=1.0", "extra.emitters_count=5")
+    changes += ("extra.descriptors_weight=1.0", "extra.descriptors_components=8", "extra.descriptors_calibration=64")
+    losses = {}
+    for start in ("random", "solved"):
+        trainee, stream = build(*changes, f"extra.emitters_start={start}")
+        trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+        losses[start] = float(trainee(stream.batch(50)).raw["extra/emitters"])
+    assert losses["solved"] < 0.8 * losses["random"]
+
+
+def test_a_started_classifier_knows_its_rows():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(200) % 4
+    rows = torch.randn(200, 6, generator=generator) + 3 * torch.eye(6)[labels]
+    rows = (rows - rows.mean(0)) / rows.std(0)
+    head = torch.nn.Linear(6, 7)
+    start_classifier(head, rows, labels)
+    assert (head(rows).argmax(1) == labels).float().mean() > 0.95

@@ -55,6 +55,14 @@ class DiversifyConfig(BaseModel):
     )
     max_levels: int = Field(default=32, ge=2, le=128, description="most amplitudes of a quantised sequence")
 
+    def deciding(self, count: int) -> tuple[Tensor, Tensor]:
+        """For each sequence the one that decides which steps it takes, and the one that decides how.
+
+        Those of a family take the same steps; those of a kind, or of a family without kinds, take them alike.
+        """
+        steps = first_of(count, max(self.family, self.kind))
+        return steps, first_of(count, self.kind) if self.kind > 1 else steps
+
     @property
     def is_wider(self) -> bool:
         """Whether any step beyond the first seven can be taken (their random numbers are drawn only then)."""
@@ -77,26 +85,25 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     torch.Size([4, 5120])
     """
     config = config or DiversifyConfig()
-    first = first_of(len(x), max(config.family, config.kind))
+    first, like = config.deciding(len(x))
     chosen = torch.rand(len(x), 7, generator=generator)[first]
 
     def taken(column: int, prob: float) -> Tensor:
         return chosen[:, column] < prob
 
     # Every random number is drawn whether its step is taken or not, so that one probability does not move the rest.
-    factor = config.max_stretch ** torch.rand(len(x), generator=generator)[first]
-    levels = torch.randint(2, config.max_levels + 1, (len(x),), generator=generator)[first]
-    tilt = config.max_tilt * torch.rand(len(x), generator=generator)[first]
+    factor = config.max_stretch ** torch.rand(len(x), generator=generator)[like]
+    levels = torch.randint(2, config.max_levels + 1, (len(x),), generator=generator)[like]
+    tilt = config.max_tilt * torch.rand(len(x), generator=generator)[like]
     resonance = torch.randn(len(x), 12, generator=generator)
     fading = torch.randn(len(x), 10, generator=generator)
     length = config.min_gate + (1 - config.min_gate) * torch.rand(len(x), generator=generator)
 
     wider = _Wider.draw(x, generator, config) if config.is_wider else None
     if config.kind > 1:  # nearly the same, and at another speed
-        leader = first_of(len(x), config.kind)
         factor = (factor * torch.exp(0.3 * torch.randn(len(x), generator=generator))).clamp_min(1.0)
-        resonance, fading = (alike(values, leader, 0.4, generator) for values in (resonance, fading))
-        length = length[leader] * (0.85 + 0.15 * torch.rand(len(x), generator=generator))
+        resonance, fading = (alike(values, like, 0.4, generator) for values in (resonance, fading))
+        length = length[like] * (0.85 + 0.15 * torch.rand(len(x), generator=generator))
     quantised = taken(1, config.quantise_prob)
     real = quantised if wider is None else quantised | (wider.lines > 0)
     bare = torch.zeros_like(real)
@@ -111,10 +118,11 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
         x = carrier_shift(x, wider.shift)
     x = stretch(x, torch.where(taken(0, config.stretch_prob), factor, 1.0))
     if wider is not None:
-        like = _Likeness.draw(len(x), config.kind, generator) if config.kind > 1 else None
-        x = raster(x, wider.lines, wider.detail, wider.floor, like)
+        moved = _Likeness.draw(like, generator) if config.kind > 1 else None
+        x = raster(x, wider.lines, wider.detail, wider.floor, moved)
     if config.repeat_prob > 0:
-        x = _repeated(x, ~real, first, generator, config)
+        repeated = (torch.rand(len(x), generator=generator)[first] < config.repeat_prob) & ~real
+        x = torch.where(repeated[:, None], _repeated(x, like, generator), x)
     spacing = wider.levels if wider is not None and config.uneven_levels else None
     coarse = quantise(_interleaved(x, first, generator, config.scramble_prob), levels, spacing)
     x = torch.where(quantised[:, None], coarse, x)
@@ -126,7 +134,7 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     )
     if config.selective_prob > 0:
         moving = (torch.rand(len(x), generator=generator)[first] < config.selective_prob) & ~bare
-        x = torch.where(moving[:, None], _selective(x, config.kind, generator), x)
+        x = torch.where(moving[:, None], _selective(x, like, generator), x)
     x = fade(x, fading * taken_later(5, config.fading_prob)[:, None])
     if wider is not None:
         x = unit_power(pulse(x, wider.period * ~bare, wider.duty))
@@ -154,14 +162,14 @@ class _Wider:
     @classmethod
     def draw(cls, x: Tensor, generator: torch.Generator, config: DiversifyConfig) -> _Wider:
         count = len(x)
-        first = first_of(count, max(config.family, config.kind))
+        first, like = config.deciding(count)
         chosen = torch.rand(count, 5, generator=generator)[first]
-        shift = torch.rand(count, generator=generator)[first] - 0.5
-        levels = torch.rand(count, config.max_levels, generator=generator)[first].clamp_min(1e-3).pow(3)
-        period = 16.0 * 40.0 ** torch.rand(count, generator=generator)[first]  # 16 to 640 samples
+        shift = torch.rand(count, generator=generator)[like] - 0.5
+        levels = torch.rand(count, config.max_levels, generator=generator)[like].clamp_min(1e-3).pow(3)
+        period = 16.0 * 40.0 ** torch.rand(count, generator=generator)[like]  # 16 to 640 samples
         duty = torch.rand(count, 8, generator=generator)
-        lines = torch.randint(12, 65, (count,), generator=generator)[first]
-        detail = 0.02 * 15.0 ** torch.rand(count, generator=generator)[first]  # 0.02 to 0.3
+        lines = torch.randint(12, 65, (count,), generator=generator)[like]
+        detail = 0.02 * 15.0 ** torch.rand(count, generator=generator)[like]  # 0.02 to 0.3
         floor = 3 * torch.rand(count, generator=generator) - 2.5  # rarely below -2: often no flat part at all
         noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
         amplitude = 10 ** (-2 * torch.rand(count, generator=generator))
@@ -203,11 +211,11 @@ def repeat(x: Tensor, period: Tensor, first: Tensor) -> Tensor:
     return (1 - share) * source.gather(1, before) + share * source.gather(1, before + 1)
 
 
-def _repeated(x: Tensor, allowed: Tensor, first: Tensor, generator: torch.Generator, config: DiversifyConfig) -> Tensor:
-    """Some of the allowed sequences as repetitions, of one kind at any two pitches."""
-    taken = (torch.rand(len(x), generator=generator)[first] < config.repeat_prob) & allowed
-    period = 12.0 * 50.0 ** torch.rand(len(x), generator=generator)  # 12 to 600 samples
-    return torch.where(taken[:, None], repeat(x, period, first_of(len(x), config.kind)), x)
+def _repeated(x: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
+    """Repetitions with periods of 12 to 600 samples, those of one kind up to an octave apart, mostly."""
+    period = 12.0 * 50.0 ** torch.rand(len(x), generator=generator)[like]
+    period = (period * torch.exp(0.35 * torch.randn(len(x), generator=generator))).clamp(8.0, 640.0)
+    return repeat(x, period, like)
 
 
 def _interleaved(x: Tensor, first: Tensor, generator: torch.Generator, prob: float) -> Tensor:
@@ -233,8 +241,8 @@ class _Likeness:
     own: float = 0.5
 
     @classmethod
-    def draw(cls, count: int, kind: int, generator: torch.Generator) -> _Likeness:
-        return cls(first_of(count, kind), 0.06 * torch.randn(count, 2, generator=generator))
+    def draw(cls, first: Tensor, generator: torch.Generator) -> _Likeness:
+        return cls(first, 0.06 * torch.randn(len(first), 2, generator=generator))
 
     def field(self, x: Tensor, index: int, size: int, width: float) -> Tensor:
         common = _smooth_field(x[self.first[index]], size, width)
@@ -330,11 +338,10 @@ def _shape_spectrum(x: Tensor, *, one_sided: Tensor, tilt: Tensor, resonance: Te
     return unit_power(torch.fft.ifft(torch.fft.fft(source) * gain))
 
 
-def _selective(x: Tensor, kind: int, generator: torch.Generator) -> Tensor:
+def _selective(x: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
     """Selective fading at random; of one kind nearly the same, a little faster or slower, higher or lower."""
     control = torch.randn(len(x), TIMES, FREQUENCIES, generator=generator)
-    if kind > 1:
-        control = alike(control, first_of(len(x), kind), 0.3, generator)
+    control = alike(control, like, 0.3, generator)
     speed, scale = torch.exp(torch.randn(2, len(x), generator=generator) * torch.tensor([[0.25], [0.12]]))
     return unit_power(selective_fade(x, control, speed, scale))
 

@@ -70,9 +70,11 @@ class ExtraTerms(nn.Module):
         if self.descriptors is None or self.descriptor_loss is None:
             return
         seen, parts, count = [], [], 0
+        plain: list[tuple[Tensor, Tensor]] = []  # sequences as recorded, and who sent them
         for batch in batches:
             signals = torch.cat([x for _, x in self._described(batch)])
             seen.append(signals)
+            plain.append((batch.clean[batch.plain], batch.labels[batch.plain]))
             parts.append(self.descriptors(deinterleave(signals)))
             count += len(signals)
             if count >= self.config.descriptors_calibration:
@@ -84,6 +86,10 @@ class ExtraTerms(nn.Module):
             self.descriptor_loss.observe(encoder(signals, return_aux=False).embedding, part)
         if trained:
             self.descriptor_loss.start_map()
+        if self.config.emitters_weight > 0 and self.config.emitters_start == "solved":
+            rows, labels = (torch.cat(column) for column in zip(*plain, strict=True))
+            embedding = torch.cat([encoder(piece, return_aux=False).embedding for piece in rows.split(64)])
+            start_classifier(self.emitter_head, standardise(embedding), labels)
 
     @property
     def branches(self) -> set[str]:
@@ -173,6 +179,21 @@ class ExtraTerms(nn.Module):
         spread = joined["start"].var(0).clamp_min(1e-8)
         error = (self.start_head(joined["now"]) - joined["start"]).square() / spread
         return error.clamp_max(25.0).mean()
+
+
+@torch.no_grad()
+def start_classifier(head: nn.Linear, rows: Tensor, labels: Tensor, ridge: float = 0.3, scale: float = 8.0) -> None:
+    """Let a head begin as the ridge regression from standardised ``rows`` ``[n, d]`` to the classes, as logits.
+
+    A head that begins at random leads the network nowhere until it has learned, which takes most of a short run.
+    """
+    z = rows.double()
+    targets = F.one_hot(labels, head.out_features).double()
+    share = targets.mean(0)
+    normal = z.T @ z / len(z) + ridge * torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
+    solution = torch.linalg.solve(normal, z.T @ (targets - share) / len(z))  # (d, classes)
+    head.weight.copy_(scale * solution.T)
+    head.bias.copy_(scale * share)
 
 
 def _add(output: LossOutput, name: str, value: Tensor, weight: float) -> None:

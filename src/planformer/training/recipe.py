@@ -139,6 +139,9 @@ class ExtraConfig(Section):
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
     )
     emitters_count: int = Field(default=64, ge=2, description="of emitters that can be told apart")
+    emitters_start: Literal["random", "solved"] = Field(
+        default="random", description="the map that reads them begins at random, or as a ridge regression"
+    )
     kinds_weight: float = Field(default=0.0, ge=0, description="which sequences of a batch are of one kind")
     kinds_head: int = Field(default=128, ge=0, description="width of the linear map they are read by; 0: none")
     kinds_temperature: float = Field(default=0.2, gt=0)
