@@ -115,6 +115,16 @@ def test_what_is_as_recorded_is_known(data):
     assert set(seen) == {True, False}
 
 
+def test_collections_may_be_balanced():
+    tones = tone_set(per_emitter=28, emitters=4)
+    collections = np.where(tones.labels == 0, "one", "three").tolist()  # a quarter of the sequences
+    data = MemorySet(tones.sequences(np.arange(len(tones))), tones.labels, collections=collections)
+    for balance, share in (("emitter", 0.25), ("collection", 0.5)):
+        stream = BatchStream(data, tiny_recipe(f"data.balance={balance}"))
+        labels = torch.cat([stream.batch(step).labels for step in range(14)])
+        assert (labels == 0).float().mean() == pytest.approx(share, abs=0.03)
+
+
 def test_neighbours_of_one_kind_come_from_one_recording():
     tones = tone_set(per_emitter=12, emitters=4)
     samples = tones.sequences(np.arange(len(tones)))

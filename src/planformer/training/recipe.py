@@ -39,7 +39,7 @@ class SimulateConfig(Section):
     seed: int = 0
 
 
-Balance = Literal["emitter", "protocol"]
+Balance = Literal["emitter", "protocol", "collection"]
 
 
 class DataConfig(Section):
@@ -49,7 +49,8 @@ class DataConfig(Section):
     simulate: SimulateConfig | None = None
     batch_size: int = Field(default=128, ge=2, description="sequences per process and shard")
     balance: Balance = Field(
-        default="emitter", description="what batches hold equally much of: each emitter, or each emitter's protocols"
+        default="emitter",
+        description="what batches hold equally much of: emitters, their protocols, collections",
     )
     emitters_per_batch: int | None = Field(default=None, ge=1, description="of what is balanced; None: all of them")
     shards: int = Field(default=1, ge=1, description="how many processes' batches one process takes at once")

@@ -30,16 +30,19 @@ class MemorySet:
         emitters: Sequence[str] | None = None,
         protocols: Sequence[str] | None = None,
         recordings: npt.NDArray[Any] | None = None,
+        collections: Sequence[str] | None = None,
     ) -> None:
         self._samples = np.asarray(samples, np.complex64)
         self.labels = np.asarray(labels, np.int64)
         self.emitters = list(emitters) if emitters is not None else [str(n) for n in np.unique(self.labels)]
         self.protocols = list(protocols) if protocols is not None else [""] * len(self.labels)
+        self.collections = list(collections) if collections is not None else [""] * len(self.labels)
         self.recordings = np.arange(len(self.labels)) if recordings is None else np.asarray(recordings, np.int64)
 
     @classmethod
     def copy_of(cls, data: SequenceSet) -> MemorySet:
-        return cls(data.sequences(np.arange(len(data))), data.labels, data.emitters, data.protocols, data.recordings)
+        samples = data.sequences(np.arange(len(data)))
+        return cls(samples, data.labels, data.emitters, data.protocols, data.recordings, data.collections)
 
     def __len__(self) -> int:
         return len(self._samples)

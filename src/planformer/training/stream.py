@@ -42,6 +42,9 @@ class SequenceSet(Protocol):
     def protocols(self) -> Sequence[str]: ...
 
     @property
+    def collections(self) -> Sequence[str]: ...
+
+    @property
     def recordings(self) -> npt.NDArray[Any]: ...
 
     def __len__(self) -> int: ...
@@ -77,7 +80,7 @@ class TrainingBatch:
 
 
 def strata(data: SequenceSet, balance: Balance) -> npt.NDArray[np.int64]:
-    """The class of each sequence that a batch balances: its emitter, or its emitter sending this protocol.
+    """The class of each sequence that a batch balances: its emitter, its emitter sending this protocol, its collection.
 
     >>> from planformer.training.sources import MemorySet
     >>> data = MemorySet(np.zeros((3, 8), np.complex64), np.array([0, 0, 1]), protocols=["QPSK", "FM", "FM"])
@@ -87,6 +90,8 @@ def strata(data: SequenceSet, balance: Balance) -> npt.NDArray[np.int64]:
     emitters = np.asarray(data.labels, np.int64)
     if balance == "emitter":
         return emitters
+    if balance == "collection":
+        return np.unique(np.asarray(data.collections), return_inverse=True)[1].reshape(-1).astype(np.int64)
     _, protocols = np.unique(np.asarray(data.protocols), return_inverse=True)
     _, pairs = np.unique(np.stack((emitters, protocols)), axis=1, return_inverse=True)
     return pairs.reshape(-1).astype(np.int64)
