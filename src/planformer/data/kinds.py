@@ -18,7 +18,6 @@ from planformer.data.augment import unit_power
 
 CHANNEL_PROB, NOISE_PROB = 0.5, 0.3
 PATHS, MAX_DELAY, PATH_AMPLITUDE = 3, 12, 0.5  # echoes beside the direct path: how many, samples, at most so strong
-MAX_OFFSET = 0.004  # cycles per sample, of the carrier
 NOISE_DB = (8.0, 40.0)
 
 IntArray = npt.NDArray[np.int64]
@@ -56,7 +55,10 @@ def companions(chosen: IntArray, recordings: IntArray, size: int, rng: np.random
 
 
 def vary(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Complex sequences ``[B, n]`` through channels and noise of their own; silence stays silent, power stays one."""
+    """Complex sequences ``[B, n]`` through channels and noise of their own; silence stays silent, power stays one.
+
+    The carrier stays where it is: by how much it is off is one of the things that tell emitters apart.
+    """
     count, n = x.shape
     through = torch.rand(count, generator=generator) < CHANNEL_PROB
     noisy = torch.rand(count, generator=generator) < NOISE_PROB
@@ -65,8 +67,7 @@ def vary(x: Tensor, generator: torch.Generator) -> Tensor:
         PATH_AMPLITUDE * torch.rand(count, PATHS, generator=generator),
         2 * torch.pi * torch.rand(count, PATHS, generator=generator),
     )
-    offset = MAX_OFFSET * (2 * torch.rand(count, generator=generator) - 1)
-    phase = torch.rand(count, generator=generator)
+    phase = torch.polar(torch.ones(count), 2 * torch.pi * torch.rand(count, generator=generator))
     low, high = NOISE_DB
     amplitude = 10 ** (-(low + (high - low) * torch.rand(count, generator=generator)) / 20)
     noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
@@ -74,8 +75,7 @@ def vary(x: Tensor, generator: torch.Generator) -> Tensor:
     frequency = torch.fft.fftfreq(n)
     echoes = torch.polar(torch.ones(()), -2 * torch.pi * delay[:, :, None] * frequency)  # (B, paths, n)
     gain = 1 + (path[:, :, None] * echoes).sum(1)
-    turned = torch.polar(torch.ones(()), 2 * torch.pi * (phase[:, None] + offset[:, None] * torch.arange(n)))
-    heard = torch.where(through[:, None], torch.fft.ifft(torch.fft.fft(x) * gain) * turned, x)
+    heard = torch.where(through[:, None], phase[:, None] * torch.fft.ifft(torch.fft.fft(x) * gain), x)
     present = x != 0
     heard = heard * present
     scale = (present.sum(-1, keepdim=True) / heard.abs().square().sum(-1, keepdim=True).clamp_min(1e-12)).sqrt()
