@@ -264,7 +264,7 @@ def raster(x: Tensor, lines: Tensor, detail: Tensor, floor: Tensor, like: _Liken
     """Lay the samples out as a square field, smooth it, and scan it to and fro, along lines and then along columns.
 
     What a scanning transmitter sends: neighbouring lines resemble each other, so the signal nearly repeats, mirrored,
-    with the period of two lines. ``lines[i]`` 0 leaves a sequence as it is.
+    with the period of two lines. ``lines[i]`` 0 leaves a sequence as it is. ``like``: fields resemble others.
     """
     rows = []
     for index, (row, size, width, low) in enumerate(

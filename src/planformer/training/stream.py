@@ -66,7 +66,7 @@ class TrainingBatch:
     signal_power: Tensor
     snr_db: Tensor
     labels: Tensor
-    plain: Tensor  # bool [B]: as recorded, without a step of diversification
+    plain: Tensor  # bool [B]: as recorded but for the channel of a kind, no step of diversification
     kinds: Tensor  # [B]: number of the kind, over all processes
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
