@@ -36,6 +36,7 @@ def test_paper_recipe_is_the_papers():
         ({"schedule": {"milestones": 1, "steps_per_milestone": 5, "warmup_steps": 9}}, "warmup_steps"),
         ({"data": {"batch_size": 4, "emitters_per_batch": 8}}, "emitters_per_batch"),
         ({"networks": {"decoder": "none"}}, "separation.share"),
+        ({"extra": {"emitters_start": "solved"}}, "emitters_start=solved needs descriptors"),
         ({"extra": {"kinds_weight": 1}}, "kinds_weight needs diversify.kind"),
         ({"diversify": {"kind": 3}, "data": {"batch_size": 8}}, "multiples of diversify.kind"),
         ({"diversify": {"kind": 2, "family": 3}, "data": {"batch_size": 6}}, "multiples of diversify.kind"),

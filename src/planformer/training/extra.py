@@ -70,11 +70,9 @@ class ExtraTerms(nn.Module):
         if self.descriptors is None or self.descriptor_loss is None:
             return
         seen, parts, count = [], [], 0
-        plain: list[tuple[Tensor, Tensor]] = []  # sequences as recorded, and who sent them
         for batch in batches:
             signals = torch.cat([x for _, x in self._described(batch)])
-            seen.append(signals)
-            plain.append((batch.clean[batch.plain], batch.labels[batch.plain]))
+            seen.append((batch, signals))
             parts.append(self.descriptors(deinterleave(signals)))
             count += len(signals)
             if count >= self.config.descriptors_calibration:
@@ -82,14 +80,16 @@ class ExtraTerms(nn.Module):
         self.descriptor_loss.calibrate({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
         trained = self.descriptor_loss.trained
         enough = len(seen) if trained else 1 + len(seen) // 2  # a solved map follows the encoder anyway
-        for signals, part in zip(seen[:enough], parts[:enough], strict=True):
-            self.descriptor_loss.observe(encoder(signals, return_aux=False).embedding, part)
+        recorded: list[tuple[Tensor, Tensor]] = []  # embeddings of sequences as recorded, and who sent them
+        for (batch, signals), part in zip(seen[:enough], parts[:enough], strict=True):
+            embedding = encoder(signals, return_aux=False).embedding
+            self.descriptor_loss.observe(embedding, part)
+            recorded.append((embedding[: len(batch.clean)][batch.plain], batch.labels[batch.plain]))
         if trained:
             self.descriptor_loss.start_map()
-        if self.config.emitters_weight > 0 and self.config.emitters_start == "solved":
-            rows, labels = (torch.cat(column) for column in zip(*plain, strict=True))
-            embedding = torch.cat([encoder(piece, return_aux=False).embedding for piece in rows.split(64)])
-            start_classifier(self.emitter_head, standardise(embedding), labels)
+        rows, labels = (torch.cat(column) for column in zip(*recorded, strict=True))
+        if self.config.emitters_weight > 0 and self.config.emitters_start == "solved" and len(rows) > 1:
+            start_classifier(self.emitter_head, standardise(rows), labels)
 
     @property
     def branches(self) -> set[str]:

@@ -227,6 +227,9 @@ class Recipe(Section):
         if self.networks.raise_levels and raised:
             raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
         self._check_kinds()
+        described = self.extra.descriptors_weight > 0 and self.extra.descriptors_branch != "augmented"
+        if self.extra.emitters_start == "solved" and not described:
+            raise ValueError("extra.emitters_start=solved needs descriptors of the clean branch, whose start it shares")
         if not self.networks.symmetry:
             self._check_without_symmetry()
         return self
