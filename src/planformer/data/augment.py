@@ -60,6 +60,15 @@ def augment(
     return add_noise(transformed, code, generator, snr_range=snr_range)
 
 
+def unchanged(x: Tensor) -> AugmentedBatch:
+    """Complex sequences ``[B, n]`` as they are, without noise, where nothing reads an augmented branch."""
+    rows = interleave(x)
+    none, power = torch.zeros(len(x)), _power(x)
+    return AugmentedBatch(
+        rows, rows, torch.zeros(len(x), len(CODE_NAMES)), none, power, torch.full((len(x),), torch.inf)
+    )
+
+
 def transform(x: Tensor, generator: torch.Generator, *, config: AugmentConfig | None = None) -> tuple[Tensor, Tensor]:
     """Steps 1 to 4: shift, rotate, flip, delay. Returns the complex sequences and the code ``[B, 5]``."""
     config = config or AugmentConfig()

@@ -126,7 +126,7 @@ def diversify(x: Tensor, generator: torch.Generator, config: DiversifyConfig | N
     spacing = wider.levels if wider is not None and config.uneven_levels else None
     coarse = quantise(_interleaved(x, first, generator, config.scramble_prob), levels, spacing)
     x = torch.where(quantised[:, None], coarse, x)
-    x = _shape_spectrum(
+    x = shape_spectrum(
         x,
         one_sided=taken(2, config.one_sided_prob) | real,
         tilt=tilt * taken_later(3, config.tilt_prob),
@@ -194,7 +194,7 @@ def carrier_shift(x: Tensor, cycles: Tensor) -> Tensor:
 
 def pulse(x: Tensor, period: Tensor, duty: Tensor) -> Tensor:
     """On for a moving share of each ``period[i]`` samples, off for the rest (period 0: always on)."""
-    share = _smooth(duty, x.shape[-1])  # (B, n)
+    share = smooth(duty, x.shape[-1])  # (B, n)
     phase = torch.remainder(torch.arange(x.shape[-1]) / period[:, None].clamp_min(1.0), 1.0)
     return x * ((phase < share.clamp(0.05, 0.95)) | (period[:, None] == 0))
 
@@ -245,12 +245,12 @@ class _Likeness:
         return cls(first, 0.06 * torch.randn(len(first), 2, generator=generator))
 
     def field(self, x: Tensor, index: int, size: int, width: float) -> Tensor:
-        common = _smooth_field(x[self.first[index]], size, width)
+        common = smooth_field(x[self.first[index]], size, width)
         moved = torch.roll(common, (size * self.move[index]).round().int().tolist(), (0, 1))
-        return moved + self.own * _smooth_field(x[index], size, width)
+        return moved + self.own * smooth_field(x[index], size, width)
 
 
-def _smooth_field(row: Tensor, size: int, width: float) -> Tensor:
+def smooth_field(row: Tensor, size: int, width: float) -> Tensor:
     """The first samples as a square, mean zero, unit deviation, no detail finer than ``width`` cycles per line."""
     spectrum = torch.fft.fft2(row[: size * size].real.reshape(size, size))
     frequency = torch.fft.fftfreq(size)
@@ -273,15 +273,15 @@ def raster(x: Tensor, lines: Tensor, detail: Tensor, floor: Tensor, like: _Liken
         if size == 0:
             rows.append(row)
             continue
-        field = _smooth_field(row, size, width) if like is None else like.field(x, index, size, width)
+        field = smooth_field(row, size, width) if like is None else like.field(x, index, size, width)
         field = field.clamp_min(low)
-        path = torch.cat((_to_and_fro(field), _to_and_fro(field.T)))  # (2 size²,)
+        path = torch.cat((to_and_fro(field), to_and_fro(field.T)))  # (2 size²,)
         scanned = F.interpolate((path - path.mean())[None, None], size=x.shape[-1], mode="linear", align_corners=True)
         rows.append(scanned[0, 0].to(x.dtype))
     return torch.stack(rows)
 
 
-def _to_and_fro(field: Tensor) -> Tensor:
+def to_and_fro(field: Tensor) -> Tensor:
     turned = field.clone()
     turned[1::2] = turned[1::2].flip(1)
     return turned.flatten()
@@ -325,7 +325,7 @@ def quantise(x: Tensor, levels: Tensor, spacing: Tensor | None = None) -> Tensor
     return torch.complex(amplitude - 0.5, torch.zeros_like(ranks)).to(x.dtype)
 
 
-def _shape_spectrum(x: Tensor, *, one_sided: Tensor, tilt: Tensor, resonance: Tensor) -> Tensor:
+def shape_spectrum(x: Tensor, *, one_sided: Tensor, tilt: Tensor, resonance: Tensor) -> Tensor:
     """All gains over frequency in one transform: analytic signal of the real part, tilt, smooth channel."""
     frequency = torch.fft.fftfreq(x.shape[-1])  # cycles per sample
     source = torch.where(one_sided[:, None], x.real.to(x.dtype), x)
@@ -333,7 +333,7 @@ def _shape_spectrum(x: Tensor, *, one_sided: Tensor, tilt: Tensor, resonance: Te
     gain = torch.where(one_sided[:, None], positive, 1.0)
     gain = gain * (frequency.abs() + 2e-3).pow(-0.5 * tilt[:, None])
     order = torch.argsort(frequency)  # the channel is smooth from the lowest to the highest frequency
-    curve = _smooth(resonance, x.shape[-1])  # (B, n), natural logarithm of the gain
+    curve = smooth(resonance, x.shape[-1])  # (B, n), natural logarithm of the gain
     gain = gain * torch.exp(1.2 * curve[:, torch.argsort(order)])
     return unit_power(torch.fft.ifft(torch.fft.fft(source) * gain))
 
@@ -348,7 +348,7 @@ def _selective(x: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
 
 def fade(x: Tensor, control: Tensor) -> Tensor:
     """Multiply by a smooth random envelope through the control values ``[B, k]`` (natural logarithm)."""
-    return x * torch.exp(1.2 * _smooth(control, x.shape[-1]))
+    return x * torch.exp(1.2 * smooth(control, x.shape[-1]))
 
 
 def gate(x: Tensor, share: Tensor) -> Tensor:
@@ -357,5 +357,5 @@ def gate(x: Tensor, share: Tensor) -> Tensor:
     return x * (position < share[:, None])
 
 
-def _smooth(control: Tensor, n: int) -> Tensor:
+def smooth(control: Tensor, n: int) -> Tensor:
     return F.interpolate(control[:, None], size=n, mode="linear", align_corners=True)[:, 0]

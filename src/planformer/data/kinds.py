@@ -80,9 +80,9 @@ def vary(x: Tensor, generator: torch.Generator) -> Tensor:
     heard = heard * present
     scale = (present.sum(-1, keepdim=True) / heard.abs().square().sum(-1, keepdim=True).clamp_min(1e-12)).sqrt()
     heard = scale * heard + (amplitude * noisy)[:, None] * noise * present
-    return torch.where((through | noisy)[:, None], _unit_where(heard, present), x)
+    return torch.where((through | noisy)[:, None], unit_where_present(heard), x)
 
 
-def _unit_where(x: Tensor, present: Tensor) -> Tensor:
-    """Unit power over the samples that are there."""
-    return unit_power(x) * (present.float().mean(-1, keepdim=True)).sqrt()
+def unit_where_present(x: Tensor) -> Tensor:
+    """Unit power over the samples that are there: silence is not signal."""
+    return unit_power(x) * (x != 0).float().mean(-1, keepdim=True).sqrt()

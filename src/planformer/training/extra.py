@@ -1,7 +1,8 @@
 """Terms beside the paper's objectives, off by default: descriptors, emitters, kinds, and the embedding at the start.
 
-All ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use.
-``start`` reads the embedding of the frozen encoder the run began with: training may add to it, not forget it.
+Most ask a *linear* map to read something from the embedding, because what a linear map can read a linear probe can use;
+``likeness`` asks the embedding to be a rotated description itself. ``start`` reads the embedding of the frozen encoder
+the run began with: training may add to it, not forget it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from planformer.losses.batch_probe import add_classes, compressed_gram, leave_on
 from planformer.losses.contrast import contrast
 from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes, standardise
 from planformer.losses.distributed import gather_batch
+from planformer.losses.likeness import Likeness
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.training.recipe import Recipe
@@ -34,7 +36,7 @@ class ExtraTerms(nn.Module):
         self.descriptors: Descriptors | None = None
         self.descriptor_loss: DescriptorLoss | None = None
         self.start: Encoder | None = None
-        self.family = recipe.diversify.family
+        self.family, self.scene = recipe.diversify.family, recipe.scenes.size
         weights = {name: self.config.descriptors_groups.get(name, 1.0) for name in GROUPS}
         self.group_weights = {name: weight for name, weight in weights.items() if weight > 0}
         if self.config.descriptors_weight > 0 or self.config.probe_weight > 0:
@@ -50,6 +52,19 @@ class ExtraTerms(nn.Module):
                 group_weights=self.group_weights,
                 trained=self.config.descriptors_map == "trained",
                 floor=self.config.descriptors_floor,
+            )
+        self.likeness: Likeness | None = None
+        if self.config.likeness_weight > 0:
+            shares = {name: self.config.likeness_groups.get(name, 1.0) for name in GROUPS}
+            shares = {name: share for name, share in shares.items() if share > 0}
+            self.descriptors = Descriptors(segment, groups=shares)
+            self.likeness = Likeness(
+                width,
+                descriptor_sizes(segment, shares),
+                shares,
+                names=self.config.likeness_names,
+                classes=self.config.emitters_count,
+                floor=self.config.likeness_floor,
             )
         if self.config.emitters_weight > 0:
             self.emitter_head = nn.Linear(width, self.config.emitters_count)
@@ -67,7 +82,7 @@ class ExtraTerms(nn.Module):
 
         Every process must see the same batches.
         """
-        if self.descriptors is None or self.descriptor_loss is None:
+        if self.descriptors is None or (self.descriptor_loss is None and self.likeness is None):
             return
         seen, parts, count = [], [], 0
         for batch in batches:
@@ -77,18 +92,31 @@ class ExtraTerms(nn.Module):
             count += len(signals)
             if count >= self.config.descriptors_calibration:
                 break
-        self.descriptor_loss.calibrate({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
-        trained = self.descriptor_loss.trained
-        enough = len(seen) if trained else 1 + len(seen) // 2  # a solved map follows the encoder anyway
-        recorded: list[tuple[Tensor, Tensor]] = []  # embeddings of sequences as recorded, and who sent them
-        for (batch, signals), part in zip(seen[:enough], parts[:enough], strict=True):
-            embedding = encoder(signals, return_aux=False).embedding
-            self.descriptor_loss.observe(embedding, part)
-            recorded.append((embedding[: len(batch.clean)][batch.plain], batch.labels[batch.plain]))
-        if trained:
-            self.descriptor_loss.start_map()
-        rows, labels = (torch.cat(column) for column in zip(*recorded, strict=True))
-        if self.config.emitters_weight > 0 and self.config.emitters_start == "solved" and len(rows) > 1:
+        described = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        enough = len(seen)
+        if self.descriptor_loss is not None:
+            self.descriptor_loss.calibrate(described)
+            if not self.descriptor_loss.trained:  # a solved map follows the encoder anyway
+                enough = 1 + len(seen) // 2
+        embeddings = [encoder(signals, return_aux=False).embedding for _, signals in seen[:enough]]
+        if self.descriptor_loss is not None:
+            for embedding, part in zip(embeddings, parts, strict=False):
+                self.descriptor_loss.observe(embedding, part)
+            if self.descriptor_loss.trained:
+                self.descriptor_loss.start_map()
+        if self.likeness is not None:
+            labels, plain = (torch.cat([getattr(batch, name) for batch, _ in seen]) for name in ("labels", "plain"))
+            self.likeness.calibrate(torch.cat(embeddings), described, labels, plain)
+        self._start_emitters([batch for batch, _ in seen[:enough]], embeddings)
+
+    def _start_emitters(self, batches: list[TrainingBatch], embeddings: list[Tensor]) -> None:
+        """Begin the emitters' head, where it is asked for, from the sequences that are as recorded."""
+        if self.config.emitters_weight == 0 or self.config.emitters_start != "solved":
+            return
+        pairs = list(zip(batches, embeddings, strict=True))
+        rows = torch.cat([embedding[: len(batch.clean)][batch.plain] for batch, embedding in pairs])
+        labels = torch.cat([batch.labels[batch.plain] for batch in batches])
+        if len(rows) > 1:
             start_classifier(self.emitter_head, standardise(rows), labels)
 
     @property
@@ -102,6 +130,13 @@ class ExtraTerms(nn.Module):
         return read
 
     def forward(
+        self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
+    ) -> LossOutput:
+        """Everything in single precision, whatever the networks run in: targets differ by little within a scene."""
+        with torch.autocast(batch.clean.device.type, enabled=False):
+            return self._terms(output, clean, noisy, batch)
+
+    def _terms(
         self, output: LossOutput, clean: EncoderOutput, noisy: EncoderOutput, batch: TrainingBatch
     ) -> LossOutput:
         if self.descriptors is not None:
@@ -119,17 +154,25 @@ class ExtraTerms(nn.Module):
     ) -> None:
         """Descriptors read from the branches the recipe names, in one batch."""
         assert self.descriptors is not None
-        embeddings = {"clean": clean.embedding, "augmented": noisy.embedding}
+        embeddings = {"clean": _full(clean.embedding), "augmented": _full(noisy.embedding)}
         pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
         described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
-        rows = {"embedding": torch.cat([e for e, _ in pairs]), "emitters": batch.labels.repeat(len(pairs))}
+        rows = {
+            "embedding": torch.cat([e for e, _ in pairs]),
+            "emitters": batch.labels.repeat(len(pairs)),
+            "plain": batch.plain.float().repeat(len(pairs)),
+        }
         joined = gather_batch({**rows, **described}, same_size=True)
-        embedding, emitters = joined.pop("embedding"), joined.pop("emitters")
+        embedding, emitters, plain = joined.pop("embedding"), joined.pop("emitters"), joined.pop("plain")
         if self.descriptor_loss is not None:
             loss, details = self.descriptor_loss(embedding, joined)
             output.raw.update(details)
             _add(output, "extra/descriptors", loss, self.config.descriptors_weight)
+        if self.likeness is not None:
+            loss, details = self.likeness(embedding, joined, emitters, plain, self.scene)
+            output.raw.update(details)
+            _add(output, "extra/likeness", loss, self.config.likeness_weight)
         if self.config.probe_weight > 0:
             _add(output, "extra/probe", self._probe(embedding, joined, emitters), self.config.probe_weight)
 
@@ -148,7 +191,7 @@ class ExtraTerms(nn.Module):
 
     def _emitters(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
         """Cross-entropy of the emitters of the sequences that are as recorded; what diversifies hides who sent."""
-        rows = {"embedding": clean.embedding, "emitters": batch.labels, "plain": batch.plain.float()}
+        rows = {"embedding": _full(clean.embedding), "emitters": batch.labels, "plain": batch.plain.float()}
         joined = gather_batch(rows, same_size=True)
         logits = self.emitter_head(standardise(joined["embedding"]))
         errors = F.cross_entropy(logits, joined["emitters"], reduction="none")
@@ -156,7 +199,7 @@ class ExtraTerms(nn.Module):
 
     def _kinds(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
         """Which sequences of the batch are of one kind, read from the embedding or from a linear map of it."""
-        joined = gather_batch({"embedding": clean.embedding, "kinds": batch.kinds}, same_size=True)
+        joined = gather_batch({"embedding": _full(clean.embedding), "kinds": batch.kinds}, same_size=True)
         z = standardise(joined["embedding"])
         if self.config.kinds_head > 0:
             z = self.kind_head(z)
@@ -175,7 +218,7 @@ class ExtraTerms(nn.Module):
         self.start.eval()
         with torch.no_grad():
             wanted = self.start(batch.clean[:count], return_aux=False).embedding
-        joined = gather_batch({"now": clean.embedding[:count], "start": wanted}, same_size=True)
+        joined = gather_batch({"now": _full(clean.embedding[:count]), "start": wanted}, same_size=True)
         spread = joined["start"].var(0).clamp_min(1e-8)
         error = (self.start_head(joined["now"]) - joined["start"]).square() / spread
         return error.clamp_max(25.0).mean()
@@ -194,6 +237,11 @@ def start_classifier(head: nn.Linear, rows: Tensor, labels: Tensor, ridge: float
     solution = torch.linalg.solve(normal, z.T @ (targets - share) / len(z))  # (d, classes)
     head.weight.copy_(scale * solution.T)
     head.bias.copy_(scale * share)
+
+
+def _full(x: Tensor) -> Tensor:
+    """At least single precision."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _add(output: LossOutput, name: str, value: Tensor, weight: float) -> None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from planformer.config import PlanFormerConfig
 from planformer.data.augment import AugmentConfig
 from planformer.data.diversify import DiversifyConfig
+from planformer.data.scenes import ScenesConfig
 from planformer.errors import ConfigError
 from planformer.losses.config import ObjectiveConfig
 from planformer.losses.descriptors import GROUPS
@@ -136,6 +137,14 @@ class ExtraConfig(Section):
     probe_ridge: float = Field(default=0.1, gt=0)
     probe_emitters: float = Field(default=0.0, ge=0, description="the emitters' share beside the descriptors' of one")
     probe_power: float = Field(default=0.5, ge=0, le=1, description="of the descriptors' variance within a batch")
+    likeness_weight: float = Field(
+        default=0.0, ge=0, description="the embedding as a rotation of the descriptors, relative to each scene"
+    )
+    likeness_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default={}, description="group -> its share of the descriptors' power (1; 0 leaves it out)"
+    )
+    likeness_names: float = Field(default=0.0, ge=0, description="the emitters' share beside the groups'")
+    likeness_floor: float = Field(default=0.05, gt=0, description="count log(1 + error/floor)")
     emitters_weight: float = Field(
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
     )
@@ -149,7 +158,7 @@ class ExtraConfig(Section):
     start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
     start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
 
-    @field_validator("descriptors_groups")
+    @field_validator("descriptors_groups", "likeness_groups")
     @classmethod
     def _known_groups(cls, groups: dict[str, float]) -> dict[str, float]:
         if unknown := sorted(set(groups) - set(GROUPS)):
@@ -201,6 +210,7 @@ class Recipe(Section):
     model: PlanFormerConfig = PlanFormerConfig()
     data: DataConfig = DataConfig()
     diversify: DiversifyConfig = DiversifyConfig.off()
+    scenes: ScenesConfig = ScenesConfig()
     augment: AugmentConfig = AugmentConfig()
     curriculum: CurriculumConfig = CurriculumConfig()
     schedule: ScheduleConfig = ScheduleConfig()
@@ -227,7 +237,9 @@ class Recipe(Section):
         if self.networks.raise_levels and raised:
             raise ValueError(f"networks.raise_levels and model.start={self.model.start} would raise the levels twice")
         self._check_kinds()
+        self._check_scenes()
         described = self.extra.descriptors_weight > 0 and self.extra.descriptors_branch != "augmented"
+        described = described or self.extra.likeness_weight > 0
         if self.extra.emitters_start == "solved" and not described:
             raise ValueError("extra.emitters_start=solved needs descriptors of the clean branch, whose start it shares")
         if not self.networks.symmetry:
@@ -241,6 +253,17 @@ class Recipe(Section):
         if self.data.batch_size % kind or (family > 1 and family % kind):
             raise ValueError("data.batch_size and diversify.family must be multiples of diversify.kind")
 
+    def _check_scenes(self) -> None:
+        size = self.scenes.size
+        if size > 1 and self.data.batch_size % size:
+            raise ValueError("data.batch_size must be a multiple of scenes.size")
+        if self.extra.likeness_weight > 0 and size < 2:
+            raise ValueError("extra.likeness_weight needs scenes.size 2 or more")
+        if self.extra.likeness_weight > 0 and self.extra.descriptors_weight + self.extra.probe_weight > 0:
+            raise ValueError("extra.likeness_weight stands alone: descriptors_weight and probe_weight must be 0")
+        if size > 1 and self.diversify.kind > 1:
+            raise ValueError("scenes.size and diversify.kind exclude each other: both say who neighbours are")
+
     def _check_without_symmetry(self) -> None:
         if self.separation.share > 0:
             raise ValueError("networks.symmetry=false needs separation.share 0")
@@ -249,9 +272,17 @@ class Recipe(Section):
             self.extra.probe_weight,
             self.extra.emitters_weight,
             self.extra.kinds_weight,
+            self.extra.likeness_weight,
         )
         if max(*weights, self.extra.start_weight) == 0 and self.networks.decoder == "none":
             raise ValueError("networks.symmetry=false leaves nothing to train by: a decoder, or an extra term's weight")
+
+    @property
+    def reads_augmented(self) -> bool:
+        """Whether any network sees the transformed, noisy sequences; making them takes a third of a batch's time."""
+        extra = self.extra
+        described = max(extra.descriptors_weight, extra.probe_weight) > 0 and extra.descriptors_branch != "clean"
+        return self.networks.symmetry or self.networks.decoder != "none" or described
 
     @property
     def architecture(self) -> str:

@@ -7,6 +7,7 @@ that two processes with one shard each make together.
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 import time
@@ -19,11 +20,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from planformer.data.augment import augment, unit_power
+from planformer.data.augment import augment, unchanged, unit_power
 from planformer.data.diversify import DiversifyConfig, diversify
 from planformer.data.kinds import companions, first_of, vary
 from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
+from planformer.data.scenes import NAMES, relatives, stage
 from planformer.iq import interleave
 from planformer.training.curriculum import snr_range
 from planformer.training.recipe import Balance, Recipe
@@ -66,7 +68,7 @@ class TrainingBatch:
     signal_power: Tensor
     snr_db: Tensor
     labels: Tensor
-    plain: Tensor  # bool [B]: as recorded but for the channel of a kind, no step of diversification
+    plain: Tensor  # bool [B]: as recorded but for the channel of a kind or a receiver's noise, not diversified
     kinds: Tensor  # [B]: number of the kind, over all processes
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
@@ -131,20 +133,17 @@ class BatchStream:
     def _shard(self, step: int, shard: int, sampler: StratifiedDistributedSampler) -> TrainingBatch:
         recipe = self.recipe
         generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
-        indices = sampler.batch(step)
         kind = recipe.diversify.kind
-        if kind > 1:
-            rng = np.random.default_rng([recipe.seed, step, shard])
-            indices = companions(indices, self.data.recordings, kind, rng)
-        x = unit_power(torch.from_numpy(self.data.sequences(indices)))
-        recorded = x
-        if recipe.diversify != DiversifyConfig.off():
-            x = diversify(x, generator, recipe.diversify)
-        plain = (x == recorded).all(-1)
-        if kind > 1:
-            x = vary(x, generator)
+        rng = np.random.default_rng([recipe.seed, step, shard])
+        if recipe.scenes.size > 1:
+            indices, x, plain = self._scenes(sampler.batch(step), generator, rng)
+        else:
+            indices, x, plain = self._sequences(sampler.batch(step), generator, rng)
         bounds = snr_range(step, recipe.schedule, recipe.curriculum)
-        augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
+        if recipe.reads_augmented:
+            augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
+        else:
+            augmented = unchanged(x)
         labels = torch.from_numpy(np.asarray(self.data.labels)[indices].astype(np.int64))
         batch = TrainingBatch(
             step=step,
@@ -161,6 +160,46 @@ class BatchStream:
             snr_db=augmented.snr_db,
         )
         return self._add_mixture(batch, x, generator) if batch.kind == "separation" else batch
+
+    def _sequences(
+        self, indices: npt.NDArray[np.int64], generator: torch.Generator, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor]:
+        """Which sequences, what became of them ``[B, n]``, and which are as recorded ``[B]``."""
+        kind = self.recipe.diversify.kind
+        if kind > 1:
+            indices = companions(indices, self.data.recordings, kind, rng)
+        x = unit_power(torch.from_numpy(self.data.sequences(indices)))
+        recorded = x
+        if self.recipe.diversify != DiversifyConfig.off():
+            x = diversify(x, generator, self.recipe.diversify)
+        plain = (x == recorded).all(-1)
+        return indices, vary(x, generator) if kind > 1 else x, plain
+
+    def _scenes(
+        self, indices: npt.NDArray[np.int64], generator: torch.Generator, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor]:
+        """The same for scenes: of every ``scenes.size`` sequences the first stays, its relatives join it."""
+        scenes = self.recipe.scenes
+        names = [NAMES[i] for i in rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)]
+        indices = relatives(indices[:: scenes.size], self._relations, scenes.size, rng, names)
+        x = unit_power(torch.from_numpy(self.data.sequences(indices)))
+        parts = [
+            stage(part, name, generator, self.recipe.diversify)
+            for part, name in zip(x.split(scenes.size), names, strict=True)
+        ]
+        plain = torch.tensor([name == "recorded" for name in names]).repeat_interleave(scenes.size)
+        return indices, torch.cat(parts), plain
+
+    @functools.cached_property
+    def _relations(self) -> dict[str, npt.NDArray[np.int64]]:
+        """What sequences may have in common, see :func:`planformer.data.scenes.relatives`."""
+        _, protocols = np.unique(np.asarray(self.data.protocols), return_inverse=True)
+        return {
+            "any": strata(self.data, "protocol"),
+            "collection": strata(self.data, "collection"),
+            "protocol": protocols.reshape(-1).astype(np.int64),
+            "emitter": strata(self.data, "emitter"),
+        }
 
     def _add_mixture(self, batch: TrainingBatch, x: Tensor, generator: torch.Generator) -> TrainingBatch:
         """Pair each sequence with another emitter's where there is one, and mix."""

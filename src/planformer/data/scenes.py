@@ -1,0 +1,214 @@
+"""Scenes: neighbours in a batch that could be one data set, made from radio alone (our addition).
+
+A probe tells apart what one data set holds: utterances, notes, pictures, texts, captures of one receiver. They differ
+from each other by far less than two data sets do, and radio as it is recorded is like none of them but the last. A
+scene takes a few sequences of related recordings through the same kind of physics: pictures are fields of samples on
+a raster, scanned to and fro as a picture transmission does; letters are a code of unequal, unequally likely levels;
+voices are a repeated stretch behind a moving filter, with pauses. What the members of a scene share and what they
+have of their own are both drawn at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from planformer.data.augment import unit_power
+from planformer.data.diversify import (
+    DiversifyConfig,
+    diversify,
+    gate,
+    repeat,
+    scramble,
+    shape_spectrum,
+    smooth,
+    stretch,
+)
+from planformer.data.kinds import unit_where_present
+from planformer.data.pictures import picture_signals
+from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
+
+IntArray = npt.NDArray[np.int64]
+
+NAMES = ("recorded", "general", "voice", "tone", "picture", "letters")
+NOISY_PROB, NOISE_DB = 0.6, 30.0  # of the scenes as recorded; the signal is 0 to so many dB above the noise
+MOST_LEVELS = 96
+
+
+class ScenesConfig(BaseModel):
+    """Which scenes, and how many sequences are in one; ``size`` 0: none, every sequence is diversified on its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = Field(default=0, ge=0, description="sequences of one scene; 0: no scenes")
+    recorded: float = Field(default=0.30, ge=0, description="share: as recorded, often behind a noisy receiver")
+    general: float = Field(default=0.22, ge=0, description="share: any steps of diversification")
+    voice: float = Field(default=0.15, ge=0, description="share: repeated stretches, moving filters, pauses")
+    tone: float = Field(default=0.09, ge=0, description="share: repeated stretches of steady strength")
+    picture: float = Field(default=0.14, ge=0, description="share: scanned fields")
+    letters: float = Field(default=0.10, ge=0, description="share: few levels in irregular order")
+
+    @property
+    def shares(self) -> npt.NDArray[np.float64]:
+        """The probability of each of :data:`NAMES`."""
+        values = np.array([getattr(self, name) for name in NAMES], np.float64)
+        return values / values.sum()
+
+
+def relatives(
+    firsts: IntArray, strata: dict[str, IntArray], size: int, rng: np.random.Generator, names: list[str]
+) -> IntArray:
+    """For the first sequence of each scene ``size - 1`` more: of any, of its collection, protocol or emitter.
+
+    ``strata`` names the class of every sequence of the data set for "any" (one draws a class, then a sequence of it),
+    "collection", "protocol" and "emitter". Made-up scenes are mixed more often than those as recorded.
+    """
+    rows = []
+    for first, name in zip(firsts, names, strict=True):
+        chance = rng.random()
+        if chance < (0.25 if name == "recorded" else 0.6):
+            kinds = rng.choice(np.unique(strata["any"]), size - 1)
+            others = np.array([rng.choice(np.flatnonzero(strata["any"] == kind)) for kind in kinds], np.int64)
+        else:
+            scope = "collection" if chance < 0.55 else "protocol" if chance < 0.9 else "emitter"
+            others = rng.choice(np.flatnonzero(strata[scope] == strata[scope][first]), size - 1)
+        rows.append(np.concatenate(([first], others)))
+    return np.concatenate(rows).astype(np.int64)
+
+
+def stage(x: Tensor, name: str, generator: torch.Generator, general: DiversifyConfig) -> Tensor:
+    """Complex sequences ``[B, n]`` of unit power as one scene; ``general`` are the steps of the scene of that name.
+
+    >>> x = torch.randn(4, 5120, dtype=torch.complex64)
+    >>> stage(x, "letters", torch.Generator().manual_seed(0), DiversifyConfig()).shape
+    torch.Size([4, 5120])
+    """
+    if name == "recorded":
+        return _received(x, generator)
+    if name == "general":
+        return diversify(x, generator, general.model_copy(update={"family": len(x), "kind": 1, "plain_prob": 0.0}))
+    if name == "picture":
+        return _analytic(picture_signals(x, generator))
+    if name == "letters":
+        return _analytic(letter_signals(x, generator))
+    return _sounding(x, SOUNDS[name], generator)
+
+
+def _received(x: Tensor, generator: torch.Generator) -> Tensor:
+    """As recorded, or behind a receiver that adds noise of its own to every sequence."""
+    level = 10 ** (-NOISE_DB / 20 * torch.rand(len(x), generator=generator))
+    noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
+    noisy = float(torch.rand((), generator=generator)) < NOISY_PROB
+    return unit_power(x + level[:, None] * noise) if noisy else x
+
+
+def _analytic(x: Tensor) -> Tensor:
+    """The analytic signal of the real part, without its mean, unit power."""
+    nothing = torch.zeros(len(x))
+    return shape_spectrum(
+        x, one_sided=torch.ones(len(x), dtype=torch.bool), tilt=nothing, resonance=nothing[:, None].expand(-1, 2)
+    )
+
+
+@dataclass(frozen=True)
+class Sound:
+    """How often a scene's sequences are played slower, repeated, filtered, faded, followed by silence."""
+
+    max_stretch: float
+    repeat_prob: float
+    tilt_prob: float
+    resonance_prob: float
+    selective_prob: float
+    fading_prob: float
+    depth: float  # of the envelope, natural logarithm
+    noise_prob: float
+    gate_prob: float
+    stretch_prob: float = 0.7
+
+
+SOUNDS = {
+    "voice": Sound(8.0, 0.6, 0.8, 0.6, 0.7, 0.9, 2.2, 0.1, 0.85),
+    "tone": Sound(24.0, 0.9, 0.7, 0.8, 0.1, 0.4, 1.2, 0.2, 0.05),
+}
+
+
+def _sounding(x: Tensor, sound: Sound, generator: torch.Generator) -> Tensor:
+    """A source, a filter, an envelope: steps are taken by the whole scene, most of their values are each one's own."""
+    count, n = x.shape
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    taken = dict(zip(("stretch", "repeat", "tilt", "resonance", "selective", "fading", "noise", "gate"),
+                     uniform(8).tolist(), strict=True))  # fmt: skip
+
+    def takes(step: str) -> bool:
+        return taken[step] < float(getattr(sound, f"{step}_prob"))
+
+    factor = float(sound.max_stretch ** uniform(1))
+    x = stretch(x, torch.full((count,), factor if takes("stretch") else 1.0))
+    if takes("repeat"):
+        period = (12.0 * 50.0 ** float(uniform(1)) * torch.exp(0.35 * normal(count))).clamp(8.0, 640.0)
+        source = torch.zeros(count, dtype=torch.int64) if float(uniform(1)) < 0.5 else torch.arange(count)
+        x = repeat(x, period, source)
+    tilt = float(3 * uniform(1)) if takes("tilt") else 0.0
+    resonance = normal(count, 12) if takes("resonance") else torch.zeros(count, 12)
+    every = torch.ones(count, dtype=torch.bool)
+    x = shape_spectrum(x, one_sided=every, tilt=torch.full((count,), tilt), resonance=resonance)
+    if takes("selective"):
+        control = 0.95 * normal(1, TIMES, FREQUENCIES) + 0.3 * normal(count, TIMES, FREQUENCIES)
+        own = control if float(uniform(1)) < 0.5 else normal(count, TIMES, FREQUENCIES)
+        x = unit_power(selective_fade(x, own, torch.exp(0.25 * normal(count)), torch.exp(0.12 * normal(count))))
+    if takes("fading"):
+        points = 8 + int(20 * float(uniform(1)))
+        x = unit_power(x * torch.exp(sound.depth * smooth(normal(count, points), n)))
+    if takes("noise"):
+        x = unit_power(
+            x + (10 ** (-2 * uniform(count)))[:, None] * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        )
+    length = 0.15 + 0.85 * uniform(count)
+    return unit_where_present(gate(x, length)) if takes("gate") else x
+
+
+def letter_signals(x: Tensor, generator: torch.Generator) -> Tensor:
+    """The real part on 2 to 96 levels, unequally far apart and unequally likely, a little otherwise in each sequence.
+
+    What follows what is left of the signal's own order: all of it, none (as behind an interleaver), or a slow drift.
+    Levels may come in an order of their own, so that neighbouring values have nothing to do with each other, and one
+    of them may be a resting level, far from the others and frequent.
+    """
+    count, n = x.shape
+    u = torch.rand(9, generator=generator).tolist()
+    levels = 2 + int(u[0] * (MOST_LEVELS - 1))
+    likely = torch.exp(1.6 * torch.randn(1, levels, generator=generator))
+    likely = likely * torch.exp((0.2 + 1.2 * u[1] ** 2) * torch.randn(count, levels, generator=generator))
+    likely = likely / likely.sum(1, keepdim=True)
+    gaps = torch.exp((0.3 + 2 * u[2]) * torch.randn(levels, generator=generator)).clamp_max(12)
+    resting = u[3] < 0.5 and levels > 2
+    if resting:
+        gaps[1] = gaps.sum() * (0.3 + 0.7 * u[4])
+        likely[:, 0] = (0.08 + 0.2 * u[5]) * torch.exp(0.2 * torch.randn(count, generator=generator))
+        likely = likely / likely.sum(1, keepdim=True)
+    ranks = _ranks(scramble(x, generator).real if u[6] < 0.65 else x.real)
+    if u[7] < 0.5:
+        drift = smooth(torch.randn(count, 4 + int(60 * u[4]), generator=generator), n)
+        ranks = _ranks(ranks + 0.4 * u[5] * drift)
+    index = torch.searchsorted(likely.cumsum(1), ranks, right=True).clamp_max(levels - 1)
+    if u[8] < 0.6:
+        kept = 1 if resting else 0
+        order = torch.cat((torch.arange(kept), kept + torch.randperm(levels - kept, generator=generator)))
+        index = order[index]
+    return (gaps.cumsum(0) / gaps.sum())[index].to(x.dtype)
+
+
+def _ranks(values: Tensor) -> Tensor:
+    """The share of a row's values below each of them."""
+    return values.argsort(-1).argsort(-1).to(torch.float32) / values.shape[-1]
