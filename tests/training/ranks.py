@@ -11,16 +11,22 @@ from planformer.training.trainer import Trainer
 from training.conftest import tiny_recipe, tone_set
 
 # Adam divides by the root of the mean square: where the true gradient is zero it would blow rounding up to a full step.
-CHANGES = ["data.batch_size=4", "data.emitters_per_batch=2", "networks.dropout_prob=0", "optimizer.eps=1e-2"]
-CHANGES += ["optimizer.learning_rate=1e-4", "optimizer.clip_norm=100"]
+COMMON = ["data.batch_size=4", "data.emitters_per_batch=2", "networks.dropout_prob=0", "optimizer.eps=1e-2"]
+COMMON += ["optimizer.learning_rate=1e-4", "optimizer.clip_norm=100"]
+CHANGES = [*COMMON]
 CHANGES += ["extra.descriptors_weight=1", "extra.descriptors_components=8", "extra.descriptors_calibration=32"]
 CHANGES += ["extra.probe_weight=1", "extra.probe_emitters=0.3", "extra.emitters_weight=1"]
 CHANGES += ["diversify.kind=2", "extra.kinds_weight=1", "extra.kinds_head=8"]
+LIKENESS = [*COMMON, "networks.symmetry=false", "scenes.size=2", "extra.likeness_weight=1", "extra.likeness_names=1"]
+LIKENESS += ["extra.descriptors_branch=clean", "extra.descriptors_calibration=80"]
+VARIANTS = {"all": CHANGES, "likeness": LIKENESS}
 STEPS = 5
 
 
-def weights(out: Path, *changes: str, processes: Processes | None = None) -> dict[str, torch.Tensor]:
-    recipe = tiny_recipe(*CHANGES, *changes)
+def weights(
+    out: Path, *changes: str, variant: str = "all", processes: Processes | None = None
+) -> dict[str, torch.Tensor]:
+    recipe = tiny_recipe(*VARIANTS[variant], *changes)
     trainer = Trainer(recipe, tone_set(), tone_set(6, seed=1), out, processes=processes, show=False)
     trainer.run(max_steps=STEPS)
     return trainer.trainee.state_dict()
@@ -49,7 +55,8 @@ def run_rank(rank: int, folder: str) -> None:
         rows = torch.arange(5.0)[rank::2, None]
         assert gather_rows(rows, 5)[:, 0].tolist() == [0, 1, 2, 3, 4]
         assert all(map(torch.equal, muon_step(shared=True), muon_step(shared=False)))
-        state = weights(Path(folder) / "two", processes=Processes(rank, 2))
-        torch.save(state, Path(folder) / f"rank{rank}.pt")
+        for variant in VARIANTS:
+            state = weights(Path(folder) / f"two-{variant}", variant=variant, processes=Processes(rank, 2))
+            torch.save(state, Path(folder) / f"{variant}{rank}.pt")
     finally:
         dist.destroy_process_group()

@@ -37,6 +37,12 @@ def test_paper_recipe_is_the_papers():
         ({"data": {"batch_size": 4, "emitters_per_batch": 8}}, "emitters_per_batch"),
         ({"networks": {"decoder": "none"}}, "separation.share"),
         ({"extra": {"emitters_start": "solved"}}, "emitters_start=solved needs descriptors"),
+        ({"scenes": {"size": 3}, "data": {"batch_size": 8}}, "multiple of scenes.size"),
+        ({"scenes": {"size": 2}, "diversify": {"kind": 2}}, "exclude each other"),
+        ({"scenes": {"size": 2, "voices": 1}}, "unknown key scenes.voices"),
+        ({"extra": {"likeness_weight": 1}}, "likeness_weight needs scenes.size"),
+        ({"scenes": {"size": 2}, "extra": {"likeness_weight": 1, "probe_weight": 1}}, "stands alone"),
+        ({"scenes": {"size": 2}, "extra": {"likeness_groups": {"colour": 1}}}, "colour: not among"),
         ({"extra": {"kinds_weight": 1}}, "kinds_weight needs diversify.kind"),
         ({"diversify": {"kind": 3}, "data": {"batch_size": 8}}, "multiples of diversify.kind"),
         ({"diversify": {"kind": 2, "family": 3}, "data": {"batch_size": 6}}, "multiples of diversify.kind"),
@@ -98,3 +104,13 @@ def test_architecture_depends_on_networks_only():
     assert base.architecture == build_recipe({"optimizer": {"learning_rate": 1}}).architecture
     assert base.architecture != build_recipe({"networks": {"decoder": "compact"}}).architecture
     assert base.architecture != build_recipe({"model": {"pooling": "frequency"}}).architecture
+
+
+def test_an_augmented_branch_is_made_where_something_reads_it():
+    quiet = {"networks": {"symmetry": False, "decoder": "none"}, "separation": {"share": 0.0}}
+    described = {"descriptors_weight": 1.0, "descriptors_branch": "clean"}
+    assert build_recipe({}).reads_augmented
+    assert not build_recipe(quiet | {"extra": described}).reads_augmented
+    assert build_recipe(quiet | {"extra": described | {"descriptors_branch": "both"}}).reads_augmented
+    decoder = {"networks": {"symmetry": False, "decoder": "compact"}, "separation": {"share": 0.0}}
+    assert build_recipe(decoder | {"extra": described}).reads_augmented

@@ -151,3 +151,29 @@ def test_neighbours_of_one_kind_come_from_one_recording():
     assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
     assert torch.cat([r.kinds for r in ranks]).tolist() == whole.kinds.tolist()
     assert len(whole.kinds.unique()) == 8
+
+
+def test_scenes_are_batches_of_relatives_and_the_same_however_many_processes():
+    tones = tone_set(per_emitter=12, emitters=4)
+    changes = ("scenes.size=4", "scenes.recorded=1", "scenes.general=0", "scenes.voice=0", "scenes.letters=1")
+    stream = BatchStream(tones, tiny_recipe(*changes, "scenes.tone=0", "scenes.picture=1"))
+    batches = [stream.batch(step) for step in range(20)]
+    for batch in batches:
+        assert batch.plain.view(2, 4).all(1).tolist() == batch.plain.view(2, 4).any(1).tolist(), "whole scenes"
+    assert 0 < sum(int(batch.plain.sum()) for batch in batches) < 160
+    labels = torch.stack([batch.labels for batch in batches]).view(-1, 4)
+    alone = [len(set(row.tolist())) == 1 for row in labels]
+    assert 0 < sum(alone) < 20, "a few scenes are of one emitter, most are not"
+    ranks = [BatchStream(tones, tiny_recipe(*changes), rank=r, world=2).batch(5) for r in range(2)]
+    whole = BatchStream(tones, tiny_recipe(*changes, "data.shards=2")).batch(5)
+    assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
+    assert torch.equal(torch.cat([r.plain for r in ranks]), whole.plain)
+
+
+def test_nothing_is_augmented_where_nothing_reads_it():
+    quiet = ("networks.symmetry=false", "extra.descriptors_weight=1", "extra.descriptors_branch=clean")
+    tones = tone_set()
+    batch = BatchStream(tones, tiny_recipe(*quiet)).batch(3)
+    read = BatchStream(tones, tiny_recipe(*quiet[:2])).batch(3)
+    assert torch.equal(batch.noisy, batch.clean) and not batch.noise_power.any()
+    assert torch.equal(read.clean, batch.clean) and not torch.equal(read.noisy, read.clean)

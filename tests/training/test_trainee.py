@@ -376,3 +376,35 @@ def test_a_started_classifier_knows_its_rows():
     head = torch.nn.Linear(6, 7)
     start_classifier(head, rows, labels)
     assert (head(rows).argmax(1) == labels).float().mean() > 0.95
+
+
+def test_likeness_alone_trains_the_encoder_towards_its_target():
+    changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=2.0", "extra.likeness_names=1.0")
+    trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    output = trainee(stream.batch(0))
+    assert list(output.terms) == ["extra/likeness"]
+    assert float(output.total.detach()) == pytest.approx(2 * float(output.raw["extra/likeness"]))
+    output.total.backward()
+    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not [name for name in without if "bias" not in name], without
+    optimizer = torch.optim.Adam([p for p in trainee.parameters() if p.requires_grad], 3e-3)
+    batch, found = stream.batch(0), []
+    for _ in range(20):
+        output = trainee(batch)
+        optimizer.zero_grad()
+        output.total.backward()
+        optimizer.step()
+        found.append(float(output.raw["likeness/within"]))
+    assert found[-1] < 0.7 * found[0]
+
+
+def test_extra_terms_are_in_single_precision_under_autocast():
+    changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0")
+    trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    seen = []
+    trainee.extra.likeness.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = trainee(stream.batch(0))
+    assert seen == [torch.float32] and output.total.dtype == torch.float32

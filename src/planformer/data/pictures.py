@@ -8,6 +8,7 @@ brought to the length of a sequence without leaving its band, as :mod:`planforme
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from planformer.data.diversify import smooth_field, to_and_fro
 
 STROKES, FLAT = 0.35, 0.6  # shares of scenes with strokes, and with strokes or flat areas
 FRAMED, ALIKE = 0.5, 0.4
+MOST_LINES = 64
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Style:
     likeness: float  # below ALIKE: the pictures resemble the first
 
     @classmethod
-    def draw(cls, generator: torch.Generator) -> Style:
-        lines = int(torch.randint(12, 65, (), generator=generator))
+    def draw(cls, generator: torch.Generator, most_lines: int = MOST_LINES) -> Style:
+        lines = int(torch.randint(12, most_lines + 1, (), generator=generator))
         detail, kind, level, frame, likeness = torch.rand(5, generator=generator).tolist()
         return cls(lines, 0.03 * 12.0**detail, kind, level, frame, likeness)
 
@@ -44,7 +46,7 @@ def picture_signals(x: Tensor, generator: torch.Generator) -> Tensor:
     >>> picture_signals(x, torch.Generator().manual_seed(0)).shape
     torch.Size([3, 5120])
     """
-    style = Style.draw(generator)
+    style = Style.draw(generator, min(MOST_LINES, math.isqrt(x.shape[-1])))
     own = torch.rand(len(x), 4, generator=generator)
     first = smooth_field(x[0], style.lines, style.detail)
     rows = []

@@ -11,11 +11,12 @@ have of their own are both drawn at random.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from planformer.data.augment import unit_power
@@ -52,6 +53,12 @@ class ScenesConfig(BaseModel):
     tone: float = Field(default=0.09, ge=0, description="share: repeated stretches of steady strength")
     picture: float = Field(default=0.14, ge=0, description="share: scanned fields")
     letters: float = Field(default=0.10, ge=0, description="share: few levels in irregular order")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.size > 1 and not any(getattr(self, name) > 0 for name in NAMES):
+            raise ValueError(f"scenes.size={self.size} needs a share above 0: {', '.join(NAMES)}")
+        return self
 
     @property
     def shares(self) -> npt.NDArray[np.float64]:
