@@ -390,7 +390,7 @@ def test_likeness_alone_trains_the_encoder_towards_its_target():
     assert not [name for name in without if "bias" not in name], without
     optimizer = torch.optim.Adam([p for p in trainee.parameters() if p.requires_grad], 3e-3)
     batch, found = stream.batch(0), []
-    for _ in range(20):
+    for _ in range(70):
         output = trainee(batch)
         optimizer.zero_grad()
         output.total.backward()
