@@ -25,6 +25,8 @@ from planformer.losses.descriptors import GROUPS
 from planformer.models.start import RAISED
 from planformer.training.curriculum import CurriculumConfig, ScheduleConfig
 
+LONGEST_CHAIN = 16  # of recipes that extend each other
+
 
 class Section(BaseModel):
     """A part of a recipe: frozen, and an unknown key is an error."""
@@ -368,7 +370,7 @@ def _read(path: Path, depth: int = 0) -> dict[str, Any]:
     base = delta.pop("extends", None)
     if base is None:
         return delta
-    if depth > 4:
+    if depth >= LONGEST_CHAIN:
         raise ConfigError(f"{path}: recipes extend each other without end")
     return merge(_read(path.parent / str(base), depth + 1), delta)
 
