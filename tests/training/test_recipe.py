@@ -42,6 +42,7 @@ def test_paper_recipe_is_the_papers():
         ({"scenes": {"size": 2, "voices": 1}}, "unknown key scenes.voices"),
         ({"extra": {"likeness_weight": 1}}, "likeness_weight needs scenes.size"),
         ({"scenes": {"size": 2}, "extra": {"likeness_weight": 1, "probe_weight": 1}}, "stands alone"),
+        ({"scenes": {"size": 2}, "extra": {"likeness_weight": 1}}, "needs extra.descriptors_branch=clean"),
         ({"scenes": {"size": 2}, "extra": {"likeness_groups": {"colour": 1}}}, "colour: not among"),
         ({"extra": {"kinds_weight": 1}}, "kinds_weight needs diversify.kind"),
         ({"diversify": {"kind": 3}, "data": {"batch_size": 8}}, "multiples of diversify.kind"),
@@ -114,3 +115,10 @@ def test_an_augmented_branch_is_made_where_something_reads_it():
     assert build_recipe(quiet | {"extra": described | {"descriptors_branch": "both"}}).reads_augmented
     decoder = {"networks": {"symmetry": False, "decoder": "compact"}, "separation": {"share": 0.0}}
     assert build_recipe(decoder | {"extra": described}).reads_augmented
+
+
+def test_likeness_is_another_architecture_and_leaves_the_others_their_names():
+    scenes, likeness = {"scenes": {"size": 2}}, {"likeness_weight": 1, "descriptors_branch": "clean"}
+    plain = build_recipe(scenes)
+    assert plain.architecture == build_recipe({}).architecture
+    assert build_recipe(scenes | {"extra": likeness}).architecture != plain.architecture

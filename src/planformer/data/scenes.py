@@ -46,7 +46,7 @@ class ScenesConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    size: int = Field(default=0, ge=0, description="sequences of one scene; 0: no scenes")
+    size: int = Field(default=0, ge=0, description="sequences of one scene; 0 or 1: no scenes")
     recorded: float = Field(default=0.30, ge=0, description="share: as recorded, often behind a noisy receiver")
     general: float = Field(default=0.22, ge=0, description="share: any steps of diversification")
     voice: float = Field(default=0.15, ge=0, description="share: repeated stretches, moving filters, pauses")
@@ -139,8 +139,28 @@ class Sound:
 
 
 SOUNDS = {
-    "voice": Sound(8.0, 0.6, 0.8, 0.6, 0.7, 0.9, 2.2, 0.1, 0.85),
-    "tone": Sound(24.0, 0.9, 0.7, 0.8, 0.1, 0.4, 1.2, 0.2, 0.05),
+    "voice": Sound(
+        max_stretch=8.0,
+        repeat_prob=0.6,
+        tilt_prob=0.8,
+        resonance_prob=0.6,
+        selective_prob=0.7,
+        fading_prob=0.9,
+        depth=2.2,
+        noise_prob=0.1,
+        gate_prob=0.85,
+    ),
+    "tone": Sound(
+        max_stretch=24.0,
+        repeat_prob=0.9,
+        tilt_prob=0.7,
+        resonance_prob=0.8,
+        selective_prob=0.1,
+        fading_prob=0.4,
+        depth=1.2,
+        noise_prob=0.2,
+        gate_prob=0.05,
+    ),
 }
 
 

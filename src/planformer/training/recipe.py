@@ -263,6 +263,8 @@ class Recipe(Section):
             raise ValueError("extra.likeness_weight needs scenes.size 2 or more")
         if self.extra.likeness_weight > 0 and self.extra.descriptors_weight + self.extra.probe_weight > 0:
             raise ValueError("extra.likeness_weight stands alone: descriptors_weight and probe_weight must be 0")
+        if self.extra.likeness_weight > 0 and self.extra.descriptors_branch != "clean":
+            raise ValueError("extra.likeness_weight needs extra.descriptors_branch=clean: scenes are of that branch")
         if size > 1 and self.diversify.kind > 1:
             raise ValueError("scenes.size and diversify.kind exclude each other: both say who neighbours are")
 
@@ -281,7 +283,7 @@ class Recipe(Section):
 
     @property
     def reads_augmented(self) -> bool:
-        """Whether any network sees the transformed, noisy sequences; making them takes a third of a batch's time."""
+        """Whether any network sees the transformed, noisy sequences; making them takes two fifths of a batch's time."""
         extra = self.extra
         described = max(extra.descriptors_weight, extra.probe_weight) > 0 and extra.descriptors_branch != "clean"
         return self.networks.symmetry or self.networks.decoder != "none" or described
@@ -297,6 +299,7 @@ class Recipe(Section):
             "extra": [
                 self.extra.descriptors_components if self.extra.descriptors_weight > 0 else 0,
                 self.extra.start_weight > 0,
+                *(["likeness"] if self.extra.likeness_weight > 0 else []),  # names from before it existed stay valid
             ],
         }
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
