@@ -305,13 +305,18 @@ def stretch(x: Tensor, factor: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
+def ranked(values: Tensor) -> Tensor:
+    """The share of a row's values below each of them."""
+    return values.argsort(-1).argsort(-1).to(torch.float32) / values.shape[-1]
+
+
 def quantise(x: Tensor, levels: Tensor, spacing: Tensor | None = None) -> Tensor:
     """The real part on ``levels[i]`` amplitudes (its ranks, coarsely), as a real sequence.
 
     They are equally likely and equally far apart, or, with ``spacing`` ``[B, 32]``, as unequal as these positive
     numbers: cut at their cumulative sums, and apart by the same numbers in reverse.
     """
-    ranks = x.real.argsort(-1).argsort(-1).to(torch.float32) / x.shape[-1]
+    ranks = ranked(x.real)
     steps = levels[:, None].to(torch.float32)
     if spacing is None:
         return torch.complex((ranks * steps).floor() / (steps - 1) - 0.5, torch.zeros_like(ranks)).to(x.dtype)
@@ -346,9 +351,9 @@ def _selective(x: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
     return unit_power(selective_fade(x, control, speed, scale))
 
 
-def fade(x: Tensor, control: Tensor) -> Tensor:
-    """Multiply by a smooth random envelope through the control values ``[B, k]`` (natural logarithm)."""
-    return x * torch.exp(1.2 * smooth(control, x.shape[-1]))
+def fade(x: Tensor, control: Tensor, depth: float = 1.2) -> Tensor:
+    """Multiply by a smooth envelope through ``depth`` times the control values ``[B, k]`` (natural logarithm)."""
+    return x * torch.exp(depth * smooth(control, x.shape[-1]))
 
 
 def gate(x: Tensor, share: Tensor) -> Tensor:

@@ -23,7 +23,9 @@ from planformer.data.augment import unit_power
 from planformer.data.diversify import (
     DiversifyConfig,
     diversify,
+    fade,
     gate,
+    ranked,
     repeat,
     scramble,
     shape_spectrum,
@@ -72,14 +74,15 @@ def relatives(
 ) -> IntArray:
     """For the first sequence of each scene ``size - 1`` more: of any, of its collection, protocol or emitter.
 
-    ``strata`` names the class of every sequence of the data set for "any" (one draws a class, then a sequence of it),
-    "collection", "protocol" and "emitter". Made-up scenes are mixed more often than those as recorded.
+    ``strata`` numbers the class of every sequence of the data set, from 0 without gaps, for "any" (one draws a class,
+    then a sequence of it), "collection", "protocol" and "emitter". Made-up scenes are mixed more often than those as
+    recorded.
     """
     rows = []
     for first, name in zip(firsts, names, strict=True):
         chance = rng.random()
         if chance < (0.25 if name == "recorded" else 0.6):
-            kinds = rng.choice(np.unique(strata["any"]), size - 1)
+            kinds = rng.choice(strata["any"].max() + 1, size - 1)
             others = np.array([rng.choice(np.flatnonzero(strata["any"] == kind)) for kind in kinds], np.int64)
         else:
             scope = "collection" if chance < 0.55 else "protocol" if chance < 0.9 else "emitter"
@@ -166,7 +169,7 @@ SOUNDS = {
 
 def _sounding(x: Tensor, sound: Sound, generator: torch.Generator) -> Tensor:
     """A source, a filter, an envelope: steps are taken by the whole scene, most of their values are each one's own."""
-    count, n = x.shape
+    count = len(x)
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator)
@@ -196,7 +199,7 @@ def _sounding(x: Tensor, sound: Sound, generator: torch.Generator) -> Tensor:
         x = unit_power(selective_fade(x, own, torch.exp(0.25 * normal(count)), torch.exp(0.12 * normal(count))))
     if takes("fading"):
         points = 8 + int(20 * float(uniform(1)))
-        x = unit_power(x * torch.exp(sound.depth * smooth(normal(count, points), n)))
+        x = unit_power(fade(x, normal(count, points), sound.depth))
     if takes("noise"):
         x = unit_power(
             x + (10 ** (-2 * uniform(count)))[:, None] * torch.randn(x.shape, generator=generator, dtype=x.dtype)
@@ -224,18 +227,13 @@ def letter_signals(x: Tensor, generator: torch.Generator) -> Tensor:
         gaps[1] = gaps.sum() * (0.3 + 0.7 * u[4])
         likely[:, 0] = (0.08 + 0.2 * u[5]) * torch.exp(0.2 * torch.randn(count, generator=generator))
         likely = likely / likely.sum(1, keepdim=True)
-    ranks = _ranks(scramble(x, generator).real if u[6] < 0.65 else x.real)
+    ranks = ranked(scramble(x, generator).real if u[6] < 0.65 else x.real)
     if u[7] < 0.5:
         drift = smooth(torch.randn(count, 4 + int(60 * u[4]), generator=generator), n)
-        ranks = _ranks(ranks + 0.4 * u[5] * drift)
+        ranks = ranked(ranks + 0.4 * u[5] * drift)
     index = torch.searchsorted(likely.cumsum(1), ranks, right=True).clamp_max(levels - 1)
     if u[8] < 0.6:
         kept = 1 if resting else 0
         order = torch.cat((torch.arange(kept), kept + torch.randperm(levels - kept, generator=generator)))
         index = order[index]
     return (gaps.cumsum(0) / gaps.sum())[index].to(x.dtype)
-
-
-def _ranks(values: Tensor) -> Tensor:
-    """The share of a row's values below each of them."""
-    return values.argsort(-1).argsort(-1).to(torch.float32) / values.shape[-1]

@@ -345,16 +345,27 @@ class DescriptorLoss(nn.Module):
         return solution / scale[:, None]
 
     def _joined(self, descriptors: Mapping[str, Tensor]) -> Tensor:
-        if set(descriptors) != set(self.groups):
-            raise ValueError(f"descriptor groups {sorted(descriptors)} are not the configured {sorted(self.groups)}")
-        return torch.cat([descriptors[name] for name in self.groups], dim=1)
+        return join_groups(descriptors, self.groups)
 
     def _standardise(self, values: Tensor) -> Tensor:
-        """Deviations from the mean, clipped at five; each group's total power is the square of its weight."""
-        sizes = torch.tensor(list(self.groups.values()), device=values.device)
-        weights = torch.tensor([self.group_weights[name] for name in self.groups], device=values.device)
-        share = (weights / sizes.float().sqrt()).repeat_interleave(sizes)
-        return ((values - self.mean) / self.deviation).clamp(-5, 5) * share
+        return in_deviations(values, self.mean, self.deviation, self.groups, self.group_weights)
+
+
+def join_groups(descriptors: Mapping[str, Tensor], groups: Mapping[str, int]) -> Tensor:
+    """All descriptors ``[B, k]`` in the order of ``groups``, which must be those that are there."""
+    if set(descriptors) != set(groups):
+        raise ValueError(f"descriptor groups {sorted(descriptors)} are not the configured {sorted(groups)}")
+    return torch.cat([descriptors[name] for name in groups], dim=1)
+
+
+def in_deviations(
+    values: Tensor, mean: Tensor, deviation: Tensor, groups: Mapping[str, int], weights: Mapping[str, float]
+) -> Tensor:
+    """Deviations from the mean, clipped at five; each group's total power is the square of its weight."""
+    sizes = torch.tensor(list(groups.values()), device=values.device)
+    chosen = torch.tensor([weights[name] for name in groups], device=values.device)
+    share = (chosen / sizes.float().sqrt()).repeat_interleave(sizes)
+    return ((values - mean) / deviation).clamp(-5, 5) * share
 
 
 def descriptor_sizes(length: int = 5120, groups: Iterable[str] | None = None) -> dict[str, int]:

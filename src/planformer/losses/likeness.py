@@ -14,8 +14,10 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-CLIP = 5.0  # deviations
+from planformer.losses.descriptors import in_deviations, join_groups
+
 VARIANCE_FLOOR = 0.003  # of the components' mean variance, added to that of a scene
 WHOLE = 0.3  # weight of the error over the whole batch beside that within scenes
 
@@ -68,7 +70,7 @@ class Likeness(nn.Module):
         dim = embedding.shape[1]
         if len(embedding) <= dim:
             raise ValueError(f"{len(embedding)} signals can't show {dim} components")
-        values = self._joined(descriptors)
+        values = join_groups(descriptors, self.groups)
         self.mean.copy_(values.mean(0))
         self.deviation.copy_(values.std(0).clamp_min(1e-3))
         rows = self.describe(descriptors, emitters, recorded).double()
@@ -103,21 +105,14 @@ class Likeness(nn.Module):
     @torch.no_grad()
     def describe(self, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor) -> Tensor:
         """Descriptors in deviations, each group with its share of the power, then the indicators of the emitters."""
-        values = ((self._joined(descriptors) - self.mean) / self.deviation).clamp(-CLIP, CLIP)
-        weights = [math.sqrt(self.shares[name] / size) for name, size in self.groups.items()]
-        sizes = torch.tensor(list(self.groups.values()))
-        factors = torch.tensor(weights).repeat_interleave(sizes).to(values.device)
-        indicators = torch.nn.functional.one_hot(emitters, self.classes).to(values.dtype)
+        powers = {name: math.sqrt(share) for name, share in self.shares.items()}
+        values = in_deviations(join_groups(descriptors, self.groups), self.mean, self.deviation, self.groups, powers)
+        indicators = F.one_hot(emitters, self.classes).to(values.dtype)
         named = math.sqrt(self.names) * indicators * recorded.to(values.dtype)[:, None]
-        return torch.cat((values * factors, named), dim=1)
+        return torch.cat((values, named), dim=1)
 
     def _counted(self, error: Tensor) -> Tensor:
         return torch.log1p(error / self.floor) / math.log1p(1 / self.floor)
-
-    def _joined(self, descriptors: Mapping[str, Tensor]) -> Tensor:
-        if set(descriptors) != set(self.groups):
-            raise ValueError(f"descriptor groups {sorted(descriptors)} are not the configured {sorted(self.groups)}")
-        return torch.cat([descriptors[name] for name in self.groups], dim=1)
 
 
 def _variance(x: Tensor, size: int) -> Tensor:

@@ -51,7 +51,7 @@ class Trainer:
     ) -> None:
         self.recipe, self.processes = recipe, processes or Processes()
         extra, count = recipe.extra, len(data.emitters)
-        if extra.emitters_weight > 0 and count > extra.emitters_count:
+        if max(extra.emitters_weight, extra.likeness_weight) > 0 and count > extra.emitters_count:
             raise ConfigError(f"extra.emitters_count={extra.emitters_count}: the recordings have {count} emitters")
         torch.manual_seed(mix_seed(recipe.seed, 1))
         self.trainee = Trainee(recipe).to(self.processes.device)
