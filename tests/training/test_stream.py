@@ -170,6 +170,22 @@ def test_scenes_are_batches_of_relatives_and_the_same_however_many_processes():
     assert torch.equal(torch.cat([r.plain for r in ranks]), whole.plain)
 
 
+def test_members_of_a_scene_have_classes_and_the_same_however_many_processes():
+    tones = tone_set(per_emitter=12, emitters=4)
+    changes = ("scenes.size=4", "scenes.classes=true")
+    stream = BatchStream(tones, tiny_recipe(*changes))
+    batches = [stream.batch(step) for step in range(20)]
+    for batch in batches:
+        assert batch.kinds.tolist() == [0, 0, 2, 2, 4, 4, 6, 6], "two classes of two in each of two scenes"
+        recorded = batch.labels[batch.plain].view(-1, 2)
+        assert torch.equal(recorded[:, 0], recorded[:, 1]), "a class as recorded is of one emitter"
+    assert sum(int(batch.plain.sum()) for batch in batches) > 0
+    ranks = [BatchStream(tones, tiny_recipe(*changes), rank=r, world=2).batch(5) for r in range(2)]
+    whole = BatchStream(tones, tiny_recipe(*changes, "data.shards=2")).batch(5)
+    assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
+    assert torch.equal(torch.cat([r.kinds for r in ranks]), whole.kinds)
+
+
 def test_nothing_is_augmented_where_nothing_reads_it():
     quiet = ("networks.symmetry=false", "extra.descriptors_weight=1", "extra.descriptors_branch=clean")
     tones = tone_set()

@@ -399,6 +399,26 @@ def test_likeness_alone_trains_the_encoder_towards_its_target():
     assert found[-1] < 0.7 * found[0]
 
 
+def test_classes_of_scenes_train_the_encoder_to_tell_them_apart():
+    changes = ("networks.symmetry=false", "scenes.size=8", "scenes.classes=true", "extra.classes_weight=2.0")
+    trainee, stream = build(*changes)
+    output = trainee(stream.batch(0))
+    assert list(output.terms) == ["extra/classes"]
+    assert float(output.total.detach()) == pytest.approx(2 * float(output.raw["extra/classes"]))
+    output.total.backward()
+    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not [name for name in without if "bias" not in name], without
+    optimizer = torch.optim.Adam([p for p in trainee.parameters() if p.requires_grad], 3e-3)
+    batch, found = stream.batch(0), []
+    for _ in range(40):
+        output = trainee(batch)
+        optimizer.zero_grad()
+        output.total.backward()
+        optimizer.step()
+        found.append(float(output.raw["extra/classes"]))
+    assert found[-1] < 0.5 * found[0]
+
+
 def test_extra_terms_are_in_single_precision_under_autocast():
     changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0")
     trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")

@@ -9,6 +9,7 @@ brought to the length of a sequence without leaving its band, as :mod:`planforme
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,11 +56,16 @@ def picture_signals(x: Tensor, generator: torch.Generator) -> Tensor:
         if style.likeness < ALIKE:
             field = field + (0.4 + chance[0]) * first
             field = field / field.std().clamp_min(1e-8)
-        drawn = _in_frame(_inked(field, style, chance[1]), style, chance[2], chance[3])
-        if float(drawn.std()) < 1e-3:  # nothing reached the ink: the field itself
-            drawn = field
-        rows.append(band_limited(_path(drawn), x.shape[-1]))
+        rows.append(scanned(field, style, chance[1:], x.shape[-1]))
     return torch.stack(rows).to(x.dtype)
+
+
+def scanned(field: Tensor, style: Style, own: Sequence[float], n: int) -> Tensor:
+    """A field drawn in a style and scanned, ``[n]``; ``own``: three numbers from 0 to 1, its ink, height and width."""
+    drawn = _in_frame(_inked(field, style, own[0]), style, own[1], own[2])
+    if float(drawn.std()) < 1e-3:  # nothing reached the ink: the field itself
+        drawn = field
+    return band_limited(_path(drawn), n)
 
 
 def _inked(field: Tensor, style: Style, own: float) -> Tensor:

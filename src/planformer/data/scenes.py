@@ -49,6 +49,7 @@ class ScenesConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: int = Field(default=0, ge=0, description="sequences of one scene; 0 or 1: no scenes")
+    classes: bool = Field(default=False, description="members belong to classes, drawn anew for every scene")
     recorded: float = Field(default=0.30, ge=0, description="share: as recorded, often behind a noisy receiver")
     general: float = Field(default=0.22, ge=0, description="share: any steps of diversification")
     voice: float = Field(default=0.15, ge=0, description="share: repeated stretches, moving filters, pauses")
@@ -99,17 +100,17 @@ def stage(x: Tensor, name: str, generator: torch.Generator, general: DiversifyCo
     torch.Size([4, 5120])
     """
     if name == "recorded":
-        return _received(x, generator)
+        return received(x, generator)
     if name == "general":
         return diversify(x, generator, general.model_copy(update={"family": len(x), "kind": 1, "plain_prob": 0.0}))
     if name == "picture":
-        return _analytic(picture_signals(x, generator))
+        return analytic(picture_signals(x, generator))
     if name == "letters":
-        return _analytic(letter_signals(x, generator))
+        return analytic(letter_signals(x, generator))
     return _sounding(x, SOUNDS[name], generator)
 
 
-def _received(x: Tensor, generator: torch.Generator) -> Tensor:
+def received(x: Tensor, generator: torch.Generator) -> Tensor:
     """As recorded, or behind a receiver that adds noise of its own to every sequence."""
     level = 10 ** (-NOISE_DB / 20 * torch.rand(len(x), generator=generator))
     noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
@@ -117,7 +118,7 @@ def _received(x: Tensor, generator: torch.Generator) -> Tensor:
     return unit_power(x + level[:, None] * noise) if noisy else x
 
 
-def _analytic(x: Tensor) -> Tensor:
+def analytic(x: Tensor) -> Tensor:
     """The analytic signal of the real part, without its mean, unit power."""
     nothing = torch.zeros(len(x))
     return shape_spectrum(

@@ -54,11 +54,16 @@ def add_classes(gram: Tensor, labels: Tensor, share: float) -> Tensor:
 
     Both are brought to a total variance of one before the classes get their share.
     """
-    indicators = (labels[:, None] == labels.unique()).to(gram.dtype)
-    centred = indicators - indicators.mean(0)
-    classes = centred @ centred.T
+    classes = class_gram(labels).to(gram.dtype)
     parts = [part / part.diagonal().sum().clamp_min(1e-12) for part in (gram, classes)]
     return parts[0] + share * parts[1]
+
+
+def class_gram(labels: Tensor) -> Tensor:
+    """Products ``[n, n]`` of the centred indicators of the classes."""
+    indicators = (labels[:, None] == labels.unique()).double()
+    centred = indicators - indicators.mean(0)
+    return centred @ centred.T
 
 
 def standardised(values: Tensor) -> Tensor:

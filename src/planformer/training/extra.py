@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from planformer.iq import deinterleave
-from planformer.losses.batch_probe import add_classes, compressed_gram, leave_one_out, standardised
+from planformer.losses.batch_probe import add_classes, class_gram, compressed_gram, leave_one_out, standardised
 from planformer.losses.contrast import contrast
 from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes, standardise
 from planformer.losses.distributed import gather_batch
@@ -122,7 +122,7 @@ class ExtraTerms(nn.Module):
     @property
     def branches(self) -> set[str]:
         """The branches whose embeddings the terms read: "clean", "augmented"."""
-        labelled = self.config.emitters_weight, self.config.kinds_weight
+        labelled = self.config.emitters_weight, self.config.kinds_weight, self.config.classes_weight
         read = {"clean"} if self.start is not None or max(labelled) > 0 else set()
         if self.descriptors is not None:
             chosen = self.config.descriptors_branch
@@ -145,6 +145,8 @@ class ExtraTerms(nn.Module):
             _add(output, "extra/emitters", self._emitters(clean, batch), self.config.emitters_weight)
         if self.config.kinds_weight > 0:
             _add(output, "extra/kinds", self._kinds(clean, batch), self.config.kinds_weight)
+        if self.config.classes_weight > 0:
+            _add(output, "extra/classes", self._classes(clean, batch), self.config.classes_weight)
         if self.start is not None:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
@@ -204,6 +206,15 @@ class ExtraTerms(nn.Module):
         if self.config.kinds_head > 0:
             z = self.kind_head(z)
         return contrast(z, joined["kinds"], self.config.kinds_temperature)
+
+    def _classes(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
+        """Leave-one-out ridge probes of the classes of every scene; 1 is guessing."""
+        joined = gather_batch({"embedding": _full(clean.embedding), "kinds": batch.kinds}, same_size=True)
+        scenes = zip(joined["embedding"].split(self.scene), joined["kinds"].split(self.scene), strict=True)
+        losses = [
+            leave_one_out(rows, class_gram(kinds).to(rows.dtype), self.config.classes_ridge) for rows, kinds in scenes
+        ]
+        return torch.stack(losses).mean()
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""

@@ -154,6 +154,10 @@ class ExtraConfig(Section):
     emitters_start: Literal["random", "solved"] = Field(
         default="random", description="the map that reads them begins at random, or as a ridge regression"
     )
+    classes_weight: float = Field(
+        default=0.0, ge=0, description="ridge probes of the classes of a scene, each without the member it names"
+    )
+    classes_ridge: float = Field(default=0.1, gt=0)
     kinds_weight: float = Field(default=0.0, ge=0, description="which sequences of a batch are of one kind")
     kinds_head: int = Field(default=128, ge=0, description="width of the linear map they are read by; 0: none")
     kinds_temperature: float = Field(default=0.2, gt=0)
@@ -265,6 +269,10 @@ class Recipe(Section):
             raise ValueError("extra.likeness_weight stands alone: descriptors_weight and probe_weight must be 0")
         if self.extra.likeness_weight > 0 and self.extra.descriptors_branch != "clean":
             raise ValueError("extra.likeness_weight needs extra.descriptors_branch=clean: scenes are of that branch")
+        if self.scenes.classes and (size < 4 or size % 2):
+            raise ValueError("scenes.classes needs an even scenes.size of 4 or more: two members a class or more")
+        if self.extra.classes_weight > 0 and not self.scenes.classes:
+            raise ValueError("extra.classes_weight needs scenes.classes")
         if size > 1 and self.diversify.kind > 1:
             raise ValueError("scenes.size and diversify.kind exclude each other: both say who neighbours are")
 
@@ -276,6 +284,7 @@ class Recipe(Section):
             self.extra.probe_weight,
             self.extra.emitters_weight,
             self.extra.kinds_weight,
+            self.extra.classes_weight,
             self.extra.likeness_weight,
         )
         if max(*weights, self.extra.start_weight) == 0 and self.networks.decoder == "none":

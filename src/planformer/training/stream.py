@@ -22,6 +22,7 @@ from torch import Tensor
 
 from planformer.data.augment import augment, unchanged, unit_power
 from planformer.data.diversify import DiversifyConfig, diversify
+from planformer.data.episodes import draw_classes, members, stage_episode
 from planformer.data.kinds import companions, first_of, vary
 from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
@@ -133,12 +134,12 @@ class BatchStream:
     def _shard(self, step: int, shard: int, sampler: StratifiedDistributedSampler) -> TrainingBatch:
         recipe = self.recipe
         generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
-        kind = recipe.diversify.kind
         rng = np.random.default_rng([recipe.seed, step, shard])
         if recipe.scenes.size > 1:
-            indices, x, plain = self._scenes(sampler.batch(step), generator, rng)
+            indices, x, plain, kinds = self._scenes(sampler.batch(step), generator, rng)
         else:
             indices, x, plain = self._sequences(sampler.batch(step), generator, rng)
+            kinds = first_of(len(x), recipe.diversify.kind)
         bounds = snr_range(step, recipe.schedule, recipe.curriculum)
         if recipe.reads_augmented:
             augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
@@ -151,7 +152,7 @@ class BatchStream:
             clean=interleave(x),
             labels=labels,
             plain=plain,
-            kinds=shard * len(x) + first_of(len(x), kind),
+            kinds=shard * len(x) + kinds,
             noisy=augmented.noisy,
             target=augmented.target,
             code=augmented.code,
@@ -177,18 +178,43 @@ class BatchStream:
 
     def _scenes(
         self, indices: npt.NDArray[np.int64], generator: torch.Generator, rng: np.random.Generator
-    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor]:
-        """The same for scenes: of every ``scenes.size`` sequences the first stays, its relatives join it."""
-        scenes = self.recipe.scenes
+    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor]:
+        """The same for scenes: of every ``scenes.size`` sequences the first stays, its relatives join it.
+
+        Last, for each sequence the place of the first of its class, which is itself without ``scenes.classes``.
+        """
+        scenes, general = self.recipe.scenes, self.recipe.diversify
         names = [NAMES[i] for i in rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)]
         indices = relatives(indices[:: scenes.size], self._relations, scenes.size, rng, names)
-        x = unit_power(torch.from_numpy(self.data.sequences(indices)))
-        parts = [
-            stage(part, name, generator, self.recipe.diversify)
-            for part, name in zip(x.split(scenes.size), names, strict=True)
-        ]
         plain = torch.tensor([name == "recorded" for name in names]).repeat_interleave(scenes.size)
-        return indices, torch.cat(parts), plain
+        if scenes.classes:
+            return self._episodes(indices, names, plain, generator, rng)
+        x = unit_power(torch.from_numpy(self.data.sequences(indices)))
+        parts = [stage(part, name, generator, general) for part, name in zip(x.split(scenes.size), names, strict=True)]
+        return indices, torch.cat(parts), plain, torch.arange(len(indices))
+
+    def _episodes(
+        self,
+        indices: npt.NDArray[np.int64],
+        names: list[str],
+        plain: Tensor,
+        generator: torch.Generator,
+        rng: np.random.Generator,
+    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor]:
+        """Scenes whose members belong to classes."""
+        size, general = self.recipe.scenes.size, self.recipe.diversify
+        drawn = [draw_classes(size, rng) for _ in names]
+        found = indices.reshape(len(names), size)
+        for row, (name, classes) in enumerate(zip(names, drawn, strict=True)):
+            if name == "recorded":
+                found[row] = members(found[row], classes, self.data.recordings, self._relations["emitter"], rng)
+        x = unit_power(torch.from_numpy(self.data.sequences(found.reshape(-1))))
+        parts = [
+            stage_episode(part, torch.from_numpy(classes), name, generator, general)
+            for part, classes, name in zip(x.split(size), drawn, names, strict=True)
+        ]
+        firsts = [row * size + np.searchsorted(classes, classes) for row, classes in enumerate(drawn)]
+        return found.reshape(-1), torch.cat(parts), plain, torch.from_numpy(np.concatenate(firsts))
 
     @functools.cached_property
     def _relations(self) -> dict[str, npt.NDArray[np.int64]]:
