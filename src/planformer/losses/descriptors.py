@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -224,8 +223,7 @@ class DescriptorLoss(nn.Module):
 
     The moments lag behind an encoder that moves, and a few thousand sequences are few for so large a map. With
     ``trained`` the map is solved only once, by :meth:`start_map`, and is a parameter from there on; it reads the
-    embedding standardised over the batch, or else dimensions that hardly vary at the start lead it astray. A batch of
-    few scenes says little about how widely embeddings vary: ``scale="start"`` standardises by the moments at the start.
+    embedding standardised over the batch, or else dimensions that hardly vary at the start lead it astray.
 
     The mean of squares is ruled by signals and components that are described badly. With ``floor`` the logarithm of
     each squared error over it counts instead, scaled so that an error of one still costs one: making a small error
@@ -239,8 +237,6 @@ class DescriptorLoss(nn.Module):
     gram: Tensor
     cross: Tensor
     updates: Tensor
-    embedding_mean: Tensor
-    embedding_scale: Tensor
 
     def __init__(
         self,
@@ -254,7 +250,6 @@ class DescriptorLoss(nn.Module):
         group_weights: Mapping[str, float] | None = None,
         trained: bool = False,
         floor: float | None = None,
-        scale: Literal["batch", "start"] = "batch",
     ) -> None:
         super().__init__()
         self.groups = dict(groups)
@@ -273,12 +268,9 @@ class DescriptorLoss(nn.Module):
         self.register_buffer("gram", torch.zeros(rows, rows, dtype=torch.float64))
         self.register_buffer("cross", torch.zeros(rows, components, dtype=torch.float64))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
-        self.trained, self.floor, self.scale = trained, floor, scale
+        self.trained, self.floor = trained, floor
         if trained:
             self.map = nn.Linear(embedding_dim, components)
-            if scale == "start":
-                self.register_buffer("embedding_mean", torch.zeros(embedding_dim))
-                self.register_buffer("embedding_scale", torch.ones(embedding_dim))
 
     @torch.no_grad()
     def calibrate(self, descriptors: Mapping[str, Tensor]) -> None:
@@ -311,9 +303,7 @@ class DescriptorLoss(nn.Module):
     def read(self, embedding: Tensor) -> Tensor:
         """The components ``[B, components]`` as the linear map sees them."""
         if self.trained:
-            fixed = self.scale == "start"
-            standard = (embedding - self.embedding_mean) / self.embedding_scale if fixed else standardise(embedding)
-            found: Tensor = self.map(standard)
+            found: Tensor = self.map(standardise(embedding))
             return found
         linear_map = self.solve().to(embedding.dtype)
         return embedding @ linear_map[:-1] + linear_map[-1]
@@ -326,9 +316,6 @@ class DescriptorLoss(nn.Module):
         scale = (self.gram.diagonal()[:-1] - mean.square()).clamp_min(1e-12).sqrt()
         self.map.weight.copy_((solution[:-1] * scale[:, None]).T)
         self.map.bias.copy_(solution[-1] + mean @ solution[:-1])
-        if self.scale == "start":
-            self.embedding_mean.copy_(mean)
-            self.embedding_scale.copy_(scale)
 
     @torch.no_grad()
     def observe(self, embedding: Tensor, descriptors: Mapping[str, Tensor]) -> Tensor:

@@ -52,7 +52,6 @@ class ExtraTerms(nn.Module):
                 group_weights=self.group_weights,
                 trained=self.config.descriptors_map == "trained",
                 floor=self.config.descriptors_floor,
-                scale=self.config.descriptors_scale,
             )
         self.likeness: Likeness | None = None
         if self.config.likeness_weight > 0:

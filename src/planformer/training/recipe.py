@@ -126,10 +126,6 @@ class ExtraConfig(Section):
     descriptors_map: Literal["solved", "trained"] = Field(
         default="solved", description="the linear map: solved in every step, or solved once and then trained"
     )
-    descriptors_scale: Literal["batch", "start"] = Field(
-        default="batch",
-        description="a trained map reads the embedding standardised over the batch, or as at the start (for scenes)",
-    )
     descriptors_ridge: float = Field(default=1e-2, gt=0, description="of the solution")
     descriptors_memory: float = Field(default=0.99, gt=0, lt=1, description="of the solved map's running moments")
     descriptors_floor: float | None = Field(
