@@ -96,20 +96,19 @@ def test_numbers_are_shared_as_their_level_says() -> None:
     assert float((spread[:, 0] * spread[:, 1]).mean()) == pytest.approx(1 - 0.36, abs=0.05)
 
 
-def test_members_as_recorded_are_of_one_emitter_a_class() -> None:
-    emitters, collections = np.repeat(np.arange(8), 10), np.repeat([0, 1], [50, 30])
+def test_members_as_recorded_are_of_one_recording_or_one_emitter() -> None:
+    recordings, emitters = np.repeat(np.arange(24), 5), np.repeat(np.arange(6), 20)
     classes = np.repeat(np.arange(4), 4)
     rng = np.random.default_rng(0)
-    near = 0
+    by_recording = by_emitter = 0
     for _ in range(200):
-        rows = members(0, classes, emitters, collections, rng).reshape(4, 4)
+        rows = members(rng.choice(120, 16, replace=False), classes, recordings, emitters, rng).reshape(4, 4)
         assert all(len(set(emitters[row])) == 1 for row in rows)
-        assert len(set(emitters[rows[:, 0]])) == 4, "classes are different emitters"
-        near += bool((collections[rows] == 0).all())
-    assert 110 < near < 160  # six of ten, and a few by chance
-    assert len(set(emitters[members(79, classes, emitters, collections, rng)])) == 4, "three there are too few"
-    alone = members(0, classes, np.zeros(9, np.int64), np.zeros(9, np.int64), rng)
-    assert len(alone) == 16
+        same = all(len(set(recordings[row])) == 1 for row in rows)
+        by_recording, by_emitter = by_recording + same, by_emitter + (not same)
+        if not same:
+            assert len(set(emitters[rows[:, 0]])) == 4, "classes by emitter are different emitters"
+    assert by_recording > 80 and by_emitter > 10
 
 
 def test_the_same_seed_gives_the_same_episode() -> None:

@@ -30,9 +30,9 @@ from planformer.data.diversify import (
     smooth_field,
     stretch,
 )
-from planformer.data.kinds import unit_where_present, vary
+from planformer.data.kinds import companions, unit_where_present, vary
 from planformer.data.pictures import MOST_LINES, Style, scanned
-from planformer.data.scenes import MOST_LEVELS, analytic, received, relayed
+from planformer.data.scenes import MOST_LEVELS, analytic, received
 from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
 
 IntArray = npt.NDArray[np.int64]
@@ -54,18 +54,18 @@ def draw_classes(size: int, rng: np.random.Generator) -> IntArray:
 
 
 def members(
-    first: int, classes: IntArray, emitters: IntArray, collections: IntArray, rng: np.random.Generator
+    indices: IntArray, classes: IntArray, recordings: IntArray, emitters: IntArray, rng: np.random.Generator
 ) -> IntArray:
-    """Sequences for an episode as recorded: each class is an emitter, heard in any of its recordings.
+    """Sequences for an episode as recorded: the first of each class decides, the others are its relatives.
 
-    The emitters are of the collection of sequence ``first`` in six of ten episodes where it has enough of them, else
-    of any. A data set of fewer emitters than classes gives some of them twice.
+    They are of its recording, or in half of the episodes of its emitter, where the first ones' emitters all differ.
     """
-    count = int(classes.max()) + 1
-    near = np.unique(emitters[collections == collections[first]])
-    pool = near if len(near) >= count and rng.random() < 0.6 else np.unique(emitters)
-    chosen = rng.choice(pool, count, replace=len(pool) < count)
-    return np.array([rng.choice(np.flatnonzero(emitters == chosen[k])) for k in classes], np.int64)
+    size = len(classes) // (int(classes.max()) + 1)
+    firsts = indices[::size]
+    if rng.random() < 0.5 or len(np.unique(emitters[firsts])) < len(firsts):
+        return companions(indices, recordings, size, rng)
+    rows = [np.append(f, rng.choice(np.flatnonzero(emitters == emitters[f]), size - 1)) for f in firsts]
+    return np.concatenate(rows).astype(np.int64)
 
 
 def stage_episode(
@@ -80,8 +80,6 @@ def stage_episode(
     """
     if name == "recorded":
         return received(vary(x, generator), generator)
-    if name == "relayed":
-        return relayed(x, generator)
     if name == "general":
         size = len(x) // (int(classes.max()) + 1)
         return diversify(x, generator, general.model_copy(update={"family": len(x), "kind": size, "plain_prob": 0.0}))

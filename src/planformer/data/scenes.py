@@ -22,7 +22,6 @@ from torch import Tensor
 from planformer.data.augment import unit_power
 from planformer.data.diversify import (
     DiversifyConfig,
-    carrier_shift,
     diversify,
     fade,
     gate,
@@ -33,16 +32,15 @@ from planformer.data.diversify import (
     smooth,
     stretch,
 )
-from planformer.data.kinds import unit_where_present, vary
+from planformer.data.kinds import unit_where_present
 from planformer.data.pictures import picture_signals
 from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
 
 IntArray = npt.NDArray[np.int64]
 
-NAMES = ("recorded", "general", "voice", "tone", "picture", "letters", "relayed")
+NAMES = ("recorded", "general", "voice", "tone", "picture", "letters")
 NOISY_PROB, NOISE_DB = 0.6, 30.0  # of the scenes as recorded; the signal is 0 to so many dB above the noise
 MOST_LEVELS = 96
-MAX_RELAY_SHIFT, MAX_RELAY_STRETCH, RELAY_GAIN = 0.03, 0.4, 0.25  # cycles a sample, factor beyond one, logarithm
 
 
 class ScenesConfig(BaseModel):
@@ -58,7 +56,6 @@ class ScenesConfig(BaseModel):
     tone: float = Field(default=0.09, ge=0, description="share: repeated stretches of steady strength")
     picture: float = Field(default=0.14, ge=0, description="share: scanned fields")
     letters: float = Field(default=0.10, ge=0, description="share: few levels in irregular order")
-    relayed: float = Field(default=0.0, ge=0, description="share: as recorded, each behind a relay of its own")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -104,8 +101,6 @@ def stage(x: Tensor, name: str, generator: torch.Generator, general: DiversifyCo
     """
     if name == "recorded":
         return received(x, generator)
-    if name == "relayed":
-        return relayed(x, generator)
     if name == "general":
         return diversify(x, generator, general.model_copy(update={"family": len(x), "kind": 1, "plain_prob": 0.0}))
     if name == "picture":
@@ -121,20 +116,6 @@ def received(x: Tensor, generator: torch.Generator) -> Tensor:
     noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
     noisy = float(torch.rand((), generator=generator)) < NOISY_PROB
     return unit_power(x + level[:, None] * noise) if noisy else x
-
-
-def relayed(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Each sequence on another carrier, at another speed, behind filters and noise of its own: who sent it is hidden.
-
-    What is left is what a relay can't change: how the signal is modulated.
-    """
-    count = len(x)
-    x = stretch(x, 1 + MAX_RELAY_STRETCH * torch.rand(count, generator=generator))
-    x = carrier_shift(x, MAX_RELAY_SHIFT * (2 * torch.rand(count, generator=generator) - 1))
-    gains = RELAY_GAIN * torch.randn(count, 12, generator=generator)
-    neither = torch.zeros(count, dtype=torch.bool)
-    x = shape_spectrum(x, one_sided=neither, tilt=torch.zeros(count), resonance=gains)
-    return received(vary(x, generator), generator)
 
 
 def analytic(x: Tensor) -> Tensor:

@@ -207,10 +207,7 @@ class BatchStream:
         found = indices.reshape(len(names), size)
         for row, (name, classes) in enumerate(zip(names, drawn, strict=True)):
             if name == "recorded":
-                relations = self._relations
-                found[row] = members(found[row, 0], classes, relations["emitter"], relations["collection"], rng)
-            elif name == "relayed":  # stretches of one recording
-                found[row] = companions(found[row], self.data.recordings, int((classes == 0).sum()), rng)
+                found[row] = members(found[row], classes, self.data.recordings, self._relations["emitter"], rng)
         x = unit_power(torch.from_numpy(self.data.sequences(found.reshape(-1))))
         parts = [
             stage_episode(part, torch.from_numpy(classes), name, generator, general)
