@@ -95,6 +95,19 @@ def test_other_networks_are_not_averaged(run, tmp_path):
     assert not (tmp_path / "mean").exists()
 
 
+def test_publish_puts_the_gate_back_and_changes_nothing_else(tmp_path):
+    path = tmp_path / "fast"
+    Trainer(tiny_recipe("model.parseval_gate=false"), tone_set(), tone_set(6, seed=1), path, show=False).run(
+        max_steps=1
+    )
+    fast = PlanFormer.from_pretrained(publish(path, tmp_path / "as-it-is", which="last"))
+    whole = PlanFormer.from_pretrained(publish(path, tmp_path / "gate", which="last", gate=True))
+    assert not fast.config.parseval_gate and whole.config.parseval_gate
+    assert whole.config == fast.config.model_copy(update={"parseval_gate": True})
+    assert all(map(torch.equal, fast.encoder.state_dict().values(), whole.encoder.state_dict().values()))
+    assert whole.provenance["recipe"]["model"]["parseval_gate"] is False
+
+
 def test_publish_a_milestone_and_unknown_names(run, tmp_path):
     assert PlanFormer.from_pretrained(publish(run, tmp_path / "m", which="step-00000002-raw")).provenance["step"] == 2
     with pytest.raises(InputError, match="step-00000002-ema"):

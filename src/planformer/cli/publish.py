@@ -14,6 +14,7 @@ def publish(
     runs: list[Path] = typer.Argument(..., help="Folder of the run; several are averaged."),
     out: Path = typer.Option(..., "--out", "-o", help="Weights folder to write."),
     which: str = typer.Option("best", "--which", help="best, last, or the name of a folder below milestones/."),
+    gate: bool = typer.Option(False, "--gate", help="Use the Parseval gate although the run left it out."),
 ) -> None:
     """Write a weights folder with its provenance. Example: planformer publish runs/first --out weights/
 
@@ -21,4 +22,4 @@ def publish(
     """
     from planformer.training.publishing import publish as write
 
-    typer.echo(f"written: {write(runs, out, which=which)}", err=True)
+    typer.echo(f"written: {write(runs, out, which=which, gate=gate)}", err=True)

@@ -35,11 +35,13 @@ def find_weights(run: RunFolder, which: str) -> Path:
     return folder
 
 
-def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best") -> Path:
+def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gate: bool = False) -> Path:
     """Copy weights out of a run and add their provenance: data, steps, recipe, commit, probe results.
 
     A run that continued weights (``networks.init_from``) lists where these come from, first run first.
     Several runs that began from the same weights are averaged, parameter by parameter; the provenance then lists each.
+    ``gate`` puts the Parseval gate back that a run may leave out to be faster (``model.parseval_gate: false``): it has
+    no parameters of its own and hardly moves the embedding. The provenance says how the run was made.
     Everything is read and verified first; the folder that comes out is what ``PlanFormer.from_pretrained`` reads.
     """
     runs = [RunFolder(path) for path in ([paths] if isinstance(paths, Path) else paths)]
@@ -54,6 +56,8 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best") -> 
     provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
     components = _averaged(stored, sources)
     for name, (config, tensors) in components.items():
+        if gate and name == "model":
+            config = {key: value for key, value in config.items() if key != "parseval_gate"}
         write_component(out, name, tensors, config, architecture=_COMPONENTS[name], provenance=provenance)
     return out
 
