@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planformer.errors import InputError
-from planformer.evaluation.compass import PER_CLASS, compass, compass_sets, validation_part
+from planformer.evaluation.compass import PER_CLASS, CompassSet, compass, compass_sets, validation_part
 from planformer.evaluation.tasks import get_task
 
 
@@ -45,6 +45,24 @@ def test_rows_are_never_test_rows(data_dir: Path) -> None:
         if task.present(data_dir):
             part = validation_part(name, task.load(data_dir))
             assert part.test is None or not part.test.any()
+
+
+def test_folds_keep_groups_apart_or_not_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that know a row's group only: no help where groups are kept apart, the answer where they are mixed."""
+    groups = np.repeat(np.arange(12), 8)
+    labels = np.array(["one", "two", "three"])[np.arange(12) % 3][groups]
+    segments = np.zeros((96, 1, 1, 5120), np.complex64)
+    segments[:, 0, 0, 0] = groups
+    targets = {name: (labels, groups.astype(str)) for name in ("fsdd-digit", "powder")}
+    parts = {"fsdd-digit": CompassSet(segments, targets)}
+    monkeypatch.setattr("planformer.evaluation.compass.compass_sets", lambda *_, **__: parts)
+
+    def which_group(rows: np.ndarray) -> np.ndarray:
+        return np.eye(12)[rows[:, 0, 0].real.astype(int)]
+
+    apart, mixed = compass(which_group, "unused"), compass(which_group, "unused", folds="reported")
+    assert apart["fsdd-digit"] < 0.5 and mixed["fsdd-digit"] == 1.0
+    assert apart["powder"] == mixed["powder"] < 0.5, "its first split in the report is by recording"
 
 
 def test_empty_folder_and_unknown_size_are_named(tmp_path: Path) -> None:
