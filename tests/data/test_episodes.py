@@ -72,6 +72,21 @@ def test_classes_can_be_told_from_the_signals_and_shuffled_ones_can_not(name: st
     assert np.mean(true) < np.mean(shuffled) - 0.2
 
 
+@pytest.mark.parametrize("cause", ["source", "filter", "envelope"])
+@pytest.mark.parametrize("name", ["voice", "tone"])
+def test_every_cause_that_makes_classes_is_heard(cause: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything else in common, descriptors tell the classes in every scene, not only where a step was taken."""
+    levels = dict.fromkeys(CAUSES, "common") | {cause: "class"}
+    monkeypatch.setattr("planformer.data.episodes._levels", lambda _: levels)
+    describe, classes = Descriptors(5120), torch.arange(2).repeat_interleave(8)
+    errors = []
+    for seed in range(12):
+        found = describe(staged(name, seed, classes))
+        rows = torch.cat([standardised(values) for values in found.values()], 1).double()
+        errors.append(float(leave_one_out(rows, class_gram(classes))))
+    assert np.median(errors) < 0.6 and np.mean([error < 1 for error in errors]) > 0.7, errors
+
+
 @given(st.integers(0, 300))
 def test_something_other_than_the_pitch_makes_the_classes(seed: int) -> None:
     levels = _levels(_Draw(torch.arange(4), torch.Generator().manual_seed(seed)))

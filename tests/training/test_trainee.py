@@ -378,6 +378,25 @@ def test_a_started_classifier_knows_its_rows():
     assert (head(rows).argmax(1) == labels).float().mean() > 0.95
 
 
+def assert_every_weight_has_gradient(trainee, output):
+    output.total.backward()
+    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not [name for name in without if "bias" not in name], without
+
+
+def trained(trainee, batch, name, *, steps):
+    """What one term is in each of some steps on one batch."""
+    optimizer = torch.optim.Adam([p for p in trainee.parameters() if p.requires_grad], 3e-3)
+    found = []
+    for _ in range(steps):
+        output = trainee(batch)
+        optimizer.zero_grad()
+        output.total.backward()
+        optimizer.step()
+        found.append(float(output.raw[name]))
+    return found
+
+
 def test_likeness_alone_trains_the_encoder_towards_its_target():
     changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=2.0", "extra.likeness_names=1.0")
     trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
@@ -385,17 +404,8 @@ def test_likeness_alone_trains_the_encoder_towards_its_target():
     output = trainee(stream.batch(0))
     assert list(output.terms) == ["extra/likeness"]
     assert float(output.total.detach()) == pytest.approx(2 * float(output.raw["extra/likeness"]))
-    output.total.backward()
-    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
-    assert not [name for name in without if "bias" not in name], without
-    optimizer = torch.optim.Adam([p for p in trainee.parameters() if p.requires_grad], 3e-3)
-    batch, found = stream.batch(0), []
-    for _ in range(70):
-        output = trainee(batch)
-        optimizer.zero_grad()
-        output.total.backward()
-        optimizer.step()
-        found.append(float(output.raw["likeness/within"]))
+    assert_every_weight_has_gradient(trainee, output)
+    found = trained(trainee, stream.batch(0), "likeness/within", steps=70)
     assert found[-1] < 0.7 * found[0]
 
 
@@ -405,17 +415,8 @@ def test_classes_of_scenes_train_the_encoder_to_tell_them_apart():
     output = trainee(stream.batch(0))
     assert list(output.terms) == ["extra/classes"]
     assert float(output.total.detach()) == pytest.approx(2 * float(output.raw["extra/classes"]))
-    output.total.backward()
-    without = [n for n, p in trainee.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
-    assert not [name for name in without if "bias" not in name], without
-    optimizer = torch.optim.Adam([p for p in trainee.parameters() if p.requires_grad], 3e-3)
-    batch, found = stream.batch(0), []
-    for _ in range(40):
-        output = trainee(batch)
-        optimizer.zero_grad()
-        output.total.backward()
-        optimizer.step()
-        found.append(float(output.raw["extra/classes"]))
+    assert_every_weight_has_gradient(trainee, output)
+    found = trained(trainee, stream.batch(0), "extra/classes", steps=40)
     assert found[-1] < 0.5 * found[0]
 
 

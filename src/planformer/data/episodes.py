@@ -3,7 +3,8 @@
 What a class is differs from one data set to the next: a voice whatever it says, a word whoever says it, a note's
 instrument at any pitch, a drawing in any hand. An episode draws which of a signal's causes its classes are made of and
 which its members have of their own; who can tell the classes apart has learned to see each cause without the others.
-Everything is made of radio samples, and no label is used: the classes exist only within one episode.
+Everything is made of radio samples. Scenes as recorded have recordings or emitters as classes; those of all others
+exist only within one episode.
 """
 
 from __future__ import annotations
@@ -141,13 +142,14 @@ def _sounds(x: Tensor, classes: Tensor, generator: torch.Generator, *, tone: boo
     spread = 0.15 + 0.5 * draw.uniform()  # how unlike each other the members of a class are
     factor = (24.0 if tone else 8.0) ** draw.uniform()
     x = stretch(x, torch.full((count,), factor)) if draw.uniform() < 0.7 else x
-    if draw.uniform() < (0.9 if tone else 0.6):
-        octaves = 0.8 * draw.of(level["pitch"], 0.1, 1)[:, 0]
-        period = (12.0 * 50.0 ** draw.uniform() * torch.exp(octaves)).clamp(8.0, 640.0)
+    if draw.uniform() < (0.9 if tone else 0.6) or "class" in (level["source"], level["pitch"]):
+        pitch = 0.8 * draw.of(level["pitch"], 0.1, 1)[:, 0]
+        period = (12.0 * 50.0 ** draw.uniform() * torch.exp(pitch)).clamp(8.0, 640.0)
         x = repeat(x, period, draw.source(level["source"]))
     tilt = torch.full((count,), 3 * draw.uniform() if draw.uniform() < 0.75 else 0.0)
     depth = 0.4 + 0.8 * draw.uniform()
-    resonance = depth * draw.of(level["filter"], spread, 12) if draw.uniform() < 0.8 else torch.zeros(count, 12)
+    filtered = draw.uniform() < 0.8 or level["filter"] == "class"
+    resonance = depth * draw.of(level["filter"], spread, 12) * filtered
     x = shape_spectrum(x, one_sided=torch.ones(count, dtype=torch.bool), tilt=tilt, resonance=resonance)
     moves = level["movement"] == "class" or (not tone and draw.uniform() < 0.5)
     if moves:
