@@ -21,6 +21,8 @@ from torch import Tensor
 
 from planformer.data.recordings import RecordingSet
 from planformer.data.scenes import NAMES
+from planformer.errors import PlanFormerError
+from planformer.iq import deinterleave
 from planformer.losses.batch_probe import class_gram, leave_one_out, standardised
 from planformer.losses.descriptors import Descriptors
 from planformer.models.planformer import PlanFormer
@@ -31,10 +33,10 @@ RECIPE = Path(__file__).parents[1] / "recipes" / "episodes.yaml"
 Features = Callable[[Tensor], Tensor]  # interleaved segments [B, 2n] -> [B, d]
 
 
-def described(x: Tensor) -> Tensor:
+def described() -> Features:
     """All descriptors, each standardised within the episode."""
-    found = Descriptors(x.shape[-1] // 2)(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()))
-    return torch.cat([standardised(values) for values in found.values()], 1)
+    descriptors = Descriptors()
+    return lambda x: torch.cat([standardised(values) for values in descriptors(deinterleave(x)).values()], 1)
 
 
 def embedded(model: PlanFormer) -> Features:
@@ -48,7 +50,7 @@ def errors(rows: dict[str, Features], radio: Path, episodes: int, size: int, see
     found: dict[str, list[float]] = {name: [] for name in rows}
     for kind in track(NAMES, description="episodes"):
         shares = [f"scenes.{name}={float(name == kind)}" for name in NAMES]
-        settings = ["networks.init_from=null", f"scenes.size={size}", f"data.batch_size={size}", f"seed={seed}"]
+        settings = [f"scenes.size={size}", f"data.batch_size={size}", f"seed={seed}"]
         stream = BatchStream(data, load_recipe(RECIPE, [*shares, *settings, "data.emitters_per_batch=2"]))
         batches = [stream.batch(step) for step in range(episodes)]
         for name, features in rows.items():
@@ -65,11 +67,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=32, help="members of an episode")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.episodes < 1:
+        parser.error("--episodes is 1 or more")
     rows: dict[str, Features] = {"shipped weights": embedded(PlanFormer.from_pretrained())}
-    rows |= {name: embedded(PlanFormer.load(name)) for name in [*options.weights, "random:0"]}
-    rows["all descriptors"] = described
+    try:
+        rows |= {name: embedded(PlanFormer.load(name)) for name in [*options.weights, "random:0"]}
+        rows["all descriptors"] = described()
+        found = errors(rows, options.radio, options.episodes, options.size, options.seed)
+    except PlanFormerError as error:
+        parser.error(str(error))
     table = Table("features", *NAMES, "mean")
-    for name, values in errors(rows, options.radio, options.episodes, options.size, options.seed).items():
+    for name, values in found.items():
         table.add_row(name, *(f"{100 * value:.1f}" for value in values))
     Console(width=180).print(table)
 

@@ -44,13 +44,13 @@ COMMON_PROB = 0.3  # of the causes that make no class: the same for the whole ep
 
 
 def draw_classes(size: int, rng: np.random.Generator) -> IntArray:
-    """The class of each of ``size`` members, equally many of each, those of one class in a row.
+    """The class of each of ``size`` members (even, 4 or more), equally many of each, those of one class in a row.
 
     >>> draw_classes(8, np.random.default_rng(0)).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3]
     """
     fitting = [count for count in COUNTS if size % count == 0 and size // count > 1]
-    count = int(rng.choice(fitting)) if fitting else 1
+    count = int(rng.choice(fitting))
     return np.repeat(np.arange(count), size // count)
 
 
