@@ -48,6 +48,18 @@ def test_present_tasks_give_a_report_and_the_cache_is_used(
     assert [r["top1_mean"] for r in again["results"]] == [r["top1_mean"] for r in first["results"]]
 
 
+def test_validation_reads_no_test_rows_and_says_so(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("evaluate", "--data", data, "--tasks", "fsdd-digit", "--model", "random:0", "--no-cache")
+    assert run(*arguments, "--baselines", "none", "--validation", tmp_path / "radio", "--out", tmp_path / "out") == 0
+    capsys.readouterr()
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert {r["split"] for r in found["results"]} == {"random 5-fold", "grouped 5-fold by speaker"}
+    assert {r["n"] for r in found["results"]} == {16}  # n from 5 to 8 of two digits and two speakers
+    assert "no test rows" in (tmp_path / "out" / "index.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -56,6 +68,7 @@ def test_present_tasks_give_a_report_and_the_cache_is_used(
         (("--tasks", "fsdd-digit", "--baselines", "magic"), "no baseline 'magic'"),
         (("--tasks", "fsdd-digit", "--probes", "cubic", "--baselines", "none"), "no probe 'cubic'"),
         (("--tasks", "fsdd-digit", "--model", "nowhere/at/all"), "nowhere/at/all"),
+        (("--tasks", "powder", "--validation", "nowhere"), "planformer simulate eval --out nowhere"),
     ],
 )
 def test_bad_requests_end_with_one_line(

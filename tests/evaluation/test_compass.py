@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from planformer.errors import InputError
-from planformer.evaluation.compass import PER_CLASS, CompassSet, compass, compass_sets, validation_part
+from planformer.evaluation.compass import PER_CLASS, CompassSet, compass, compass_sets
 from planformer.evaluation.tasks import get_task
+from planformer.evaluation.validation import validation_part
 
 
 def spectrum(segments: np.ndarray) -> np.ndarray:

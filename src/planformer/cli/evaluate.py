@@ -41,6 +41,13 @@ def evaluate(
     random_seeds: int = typer.Option(3, "--random-seeds", min=1, help="Untrained encoders to compare with."),
     symmetry: bool = typer.Option(False, "--symmetry", help="Add the symmetry report (about two minutes)."),
     cache: bool = typer.Option(True, "--cache/--no-cache", help="Keep embeddings on disk for the next run."),
+    validation: Path = typer.Option(
+        None,
+        "--validation",
+        metavar="RADIO",
+        help="To choose weights, not to report: no test rows, and the radio tasks of the folder that "
+        "`planformer simulate eval --seed 1 --out RADIO` wrote.",
+    ),
     list_tasks: bool = typer.Option(False, "--list", help="Print the tasks, where to get them and what is present."),
     seed: int = typer.Option(0, "--seed", help="Of the folds."),
 ) -> None:
@@ -51,13 +58,13 @@ def evaluate(
     if list_tasks:
         _list(data)
         return
-    loaded = load_tasks(data, tasks, limit)
+    loaded = load_tasks(data, tasks, limit, validation)
     command = f"planformer evaluate --data {data} --tasks {tasks} --baselines {baselines} --probes {probes}"
     command += f" --out {out} --random-seeds {random_seeds} --seed {seed}"
     command += (f" --limit {limit}" if limit else "") + (f" --model {model}" if model else "")
-    plan = Plan(
-        loaded, model, baselines, probes, out, cache, seed, command, random_seeds=random_seeds, symmetry=symmetry
-    )
+    command += f" --validation {validation}" if validation else ""
+    title = "PlanFormer evaluation" if validation is None else "PlanFormer validation (no test rows)"
+    plan = Plan(loaded, model, baselines, probes, out, cache, seed, command, title, random_seeds, symmetry)
     run_and_report(plan)
 
 
@@ -78,23 +85,24 @@ class Plan:
     symmetry: bool = False
 
 
-def load_tasks(data: Path, names: str, limit: int | None) -> list[LoadedTask]:
-    """Load the named tasks, or all that are present."""
+def load_tasks(data: Path, names: str, limit: int | None, validation: Path | None = None) -> list[LoadedTask]:
+    """Load the named tasks, or all that are present; with ``validation`` what may be chosen by (radio from there)."""
     from planformer.evaluation.run import LoadedTask, limit_rows
     from planformer.evaluation.splits import check_classes, encode_labels
     from planformer.evaluation.tasks import TASKS, get_task
+    from planformer.evaluation.validation import RADIO, validation_task
 
     if not data.is_dir():
         raise InputError(f"{data}: no such folder; `planformer evaluate --list` says what belongs there")
     wanted = list(TASKS) if names == "present" else [name.strip() for name in names.split(",") if name.strip()]
     chosen = [get_task(name) for name in wanted]
     if names == "present":
-        chosen = [task for task in chosen if task.present(data)]
+        chosen = [task for task in chosen if task.present(data) or (validation is not None and task.name in RADIO)]
     if not chosen:
         raise InputError(f"{data}: no known data set here; `planformer evaluate --list` says what is looked for")
     loaded = []
     for task in chosen:
-        whole = task.load(data)
+        whole = task.load(data) if validation is None else validation_task(task, data, validation)
         remark = task.count_note(whole)
         items = limit_rows(replace(whole, notes=(*whole.notes, remark)) if remark else whole, limit)
         check_classes(*encode_labels(items.labels if items.test is None else items.labels[~items.test]))

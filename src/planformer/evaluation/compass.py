@@ -19,6 +19,7 @@ import numpy.typing as npt
 from planformer.errors import InputError
 from planformer.evaluation.ridge import ridge_probe
 from planformer.evaluation.tasks import TaskData, get_task
+from planformer.evaluation.validation import validation_part
 from planformer.signals import PreprocessConfig, prepare, prepare_images
 from planformer.signals.signal import Signal
 
@@ -124,15 +125,6 @@ def _compass_set(name: str, root: Path, size: Size, config: PreprocessConfig) ->
         labels = np.array([by_path[str(path)] for path in data.items])
         targets[other_name] = (labels, data.groups if grouped else None)
     return CompassSet(segments, targets)
-
-
-def validation_part(name: str, data: TaskData) -> TaskData:
-    """The rows a choice may be made on: a task's fixed test part, or TinySOL's last fold, is never among them."""
-    if data.test is not None:
-        data = data.subset(~data.test)
-    if name.startswith("tinysol") and data.groups is not None:
-        return data.subset(data.groups != "fold 4")
-    return data
 
 
 def _even_rows(data: TaskData, per_class: int) -> npt.NDArray[np.int64]:
