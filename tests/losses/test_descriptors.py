@@ -97,6 +97,15 @@ def test_histograms_are_distributions() -> None:
     assert groups["amplitudes"].square().sum(1) == pytest.approx(3 * torch.ones(3).numpy(), abs=1e-5)
 
 
+def test_distributions_without_roots_are_plain_means_over_the_samples() -> None:
+    x = noise(2)
+    roots, shares = Descriptors()(x), Descriptors(groups=["amplitudes", "phase_steps"], roots=False)(x)
+    assert all(torch.allclose(share, roots[name].square(), atol=1e-6) for name, share in shares.items())
+    halves = [Descriptors(N // 2, groups=["amplitudes"], roots=False)(part)["amplitudes"] for part in x.chunk(2, 1)]
+    within = slice(0, 42)  # of the samples; the steps over the seam are of neither half
+    assert torch.allclose(shares["amplitudes"][:, within], (halves[0] + halves[1])[:, within] / 2, atol=1e-6)
+
+
 def test_global_phase_leaves_all_but_the_waveform_dependent_groups() -> None:
     x = noise(2)
     first, second = Descriptors()(x), Descriptors()(x * torch.exp(torch.tensor(1j * 0.7)))

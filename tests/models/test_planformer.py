@@ -15,6 +15,7 @@ from planformer import PlanFormer, PlanFormerConfig
 from planformer.config import Start
 from planformer.errors import InputError, WeightsError
 from planformer.models import pretrained
+from planformer.models.readout import token_moments
 from planformer.signals import PreprocessConfig, Signal, from_array, prepare
 
 SMALL = PlanFormerConfig(window=256, channels=(4, 8, 16), dim=32, num_heads=4)  # segments of 1,280 samples
@@ -169,6 +170,7 @@ def test_token_readout_is_mean_and_deviation(model: PlanFormer) -> None:
     moments = [time.mean(0), time.std(0, correction=0), frequency.mean(0), frequency.std(0, correction=0)]
     z = model.embed(x, kind="iq", readout="tokens")
     np.testing.assert_allclose(z, torch.cat(moments).numpy(), atol=1e-5)
+    np.testing.assert_allclose(token_moments(time[None], frequency[None])[0], z, atol=1e-5)
     assert len(model.feature_names("tokens")) == z.size == 512
     assert model.feature_names()[0] == "time_0"
     assert model.feature_names()[-1] == "frequency_127"

@@ -18,7 +18,7 @@ CHANGES += ["extra.descriptors_weight=1", "extra.descriptors_components=8", "ext
 CHANGES += ["extra.probe_weight=1", "extra.probe_emitters=0.3", "extra.emitters_weight=1"]
 CHANGES += ["diversify.kind=2", "extra.kinds_weight=1", "extra.kinds_head=8"]
 LIKENESS = [*COMMON, "networks.symmetry=false", "scenes.size=2", "extra.likeness_weight=1", "extra.likeness_names=1"]
-LIKENESS += ["extra.descriptors_branch=clean", "extra.descriptors_calibration=80"]
+LIKENESS += ["extra.descriptors_branch=clean", "extra.descriptors_calibration=80", "extra.likeness_start=2"]
 CLASSES = [*COMMON, "networks.symmetry=false", "scenes.size=4", "scenes.classes=true", "extra.classes_weight=1"]
 VARIANTS = {"all": CHANGES, "likeness": LIKENESS, "classes": CLASSES}
 STEPS = 5

@@ -125,3 +125,5 @@ def test_likeness_is_another_architecture_and_leaves_the_others_their_names():
     plain = build_recipe(scenes)
     assert plain.architecture == build_recipe({}).architecture
     assert build_recipe(scenes | {"extra": likeness}).architecture != plain.architecture
+    frozen = build_recipe(scenes | {"extra": likeness | {"likeness_start": 1}})
+    assert frozen.architecture != build_recipe(scenes | {"extra": likeness}).architecture

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from planformer.errors import ConfigError
+from planformer.models.readout import token_moments
 from planformer.models.start import raise_levels, spread_kernels
-from planformer.training.extra import start_classifier
+from planformer.training.extra import START_TOKENS, start_classifier
 from planformer.training.optimizer import freeze_parameters
 from planformer.training.stream import BatchStream
 from planformer.training.trainee import Trainee
@@ -407,6 +408,26 @@ def test_likeness_alone_trains_the_encoder_towards_its_target():
     assert_every_weight_has_gradient(trainee, output)
     found = trained(trainee, stream.batch(0), "likeness/within", steps=70)
     assert found[-1] < 0.7 * found[0]
+
+
+def test_likeness_keeps_what_the_tokens_of_the_start_say():
+    """The start's share of the target is the moments of its tokens, whatever the encoder has become since."""
+    changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0", "extra.likeness_start=3.0")
+    changes += ("extra.likeness_roots=false", "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
+    trainee, stream = build(*changes)
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    batch = stream.batch(0)
+    before = trainee.encoder(batch.clean, return_aux=False)
+    expected = token_moments(before.time_tokens, before.frequency_tokens).detach()
+    assert_every_weight_has_gradient(trainee, trainee(batch))
+    assert not any(parameter.requires_grad for parameter in trainee.extra.start.parameters())
+    found = trained(trainee, batch, "likeness/within", steps=70)
+    assert found[-1] < 0.8 * found[0]
+    described = trainee.extra._describe(batch.clean)
+    assert torch.allclose(described[START_TOKENS], expected, atol=1e-5)
+    after = trainee.encoder(batch.clean, return_aux=False)
+    assert not torch.allclose(token_moments(after.time_tokens, after.frequency_tokens), expected, atol=1e-2)
+    assert trainee.extra.likeness.shares[START_TOKENS] == 3.0
 
 
 def test_classes_of_scenes_train_the_encoder_to_tell_them_apart():

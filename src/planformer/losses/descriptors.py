@@ -101,7 +101,8 @@ def _random_kernels(count: int, size: int, length: int, seed: int = 1234) -> Ten
 class Descriptors(nn.Module):
     """Complex unit-power signals ``[B, n]`` -> named groups of real descriptors ``[B, k]``.
 
-    ``groups`` names those wanted, in any order; all of them without it.
+    ``groups`` names those wanted, in any order; all of them without it. ``roots``: distributions as the square roots of
+    their shares, or the shares themselves, which are plain means over the samples.
 
     >>> found = Descriptors(5120)(torch.randn(2, 5120, dtype=torch.complex64))
     >>> found["envelope"].shape
@@ -112,9 +113,11 @@ class Descriptors(nn.Module):
     frame_bands: Tensor
     kernels: Tensor
 
-    def __init__(self, length: int = 5120, num_kernels: int = 32, groups: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, length: int = 5120, num_kernels: int = 32, groups: Iterable[str] | None = None, *, roots: bool = True
+    ) -> None:
         super().__init__()
-        self.length = length
+        self.length, self.roots = length, roots
         self.groups = tuple(name for name in GROUPS if groups is None or name in set(groups))
         if unknown := sorted(set(groups or ()) - set(GROUPS)):
             raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(GROUPS)}")
@@ -173,23 +176,23 @@ class Descriptors(nn.Module):
             "fine_envelope": log_power(_bands(power, 320)),
         }
 
-    @staticmethod
-    def _distributions(x: Tensor) -> dict[str, Tensor]:
+    def _distributions(self, x: Tensor) -> dict[str, Tensor]:
         step = x[:, 1:] * x[:, :-1].conj()
         amplitude = torch.linspace(-3, 3, 25, device=x.device)
         phase = torch.linspace(-math.pi, math.pi, 33, device=x.device)
         jump = (x[:, 1:] - x[:, :-1]).real
-        return {
+        shares = {
             "amplitudes": torch.cat(
                 [
-                    _soft_histogram(x.real, amplitude).sqrt(),
-                    _soft_histogram(x.abs(), torch.linspace(0, 3, 17, device=x.device)).sqrt(),
-                    _soft_histogram(jump, amplitude).sqrt(),
+                    _soft_histogram(x.real, amplitude),
+                    _soft_histogram(x.abs(), torch.linspace(0, 3, 17, device=x.device)),
+                    _soft_histogram(jump, amplitude),
                 ],
                 dim=1,
             ),
-            "phase_steps": _soft_histogram(step.angle(), phase, step.abs().sqrt()).sqrt(),
+            "phase_steps": _soft_histogram(step.angle(), phase, step.abs().sqrt()),
         }
+        return {name: share.sqrt() if self.roots else share for name, share in shares.items()}
 
     def _kernel_responses(self, x: Tensor) -> dict[str, Tensor]:
         """Share of positive values, mean power and spread of the responses of random kernels at four dilations.

@@ -42,6 +42,11 @@ class Partial:
         return Partial(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Partial)))
 
 
+def token_moments(time: Tensor, frequency: Tensor) -> Tensor:
+    """Tokens ``[B, Nt, D]`` and ``[B, Nf, D]`` -> mean and deviation of each domain's, ``[B, 4D]``."""
+    return torch.cat([part for x in (time, frequency) for part in (x.mean(1), x.std(1, correction=0))], 1)
+
+
 class SegmentPool:
     """Runs segments through an encoder and merges what they contribute."""
 

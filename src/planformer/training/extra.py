@@ -22,8 +22,11 @@ from planformer.losses.distributed import gather_batch
 from planformer.losses.likeness import Likeness
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
+from planformer.models.readout import token_moments
 from planformer.training.recipe import Recipe
 from planformer.training.stream import TrainingBatch
+
+START_TOKENS = "start_tokens"  # beside the groups of descriptors
 
 
 class ExtraTerms(nn.Module):
@@ -57,10 +60,13 @@ class ExtraTerms(nn.Module):
         if self.config.likeness_weight > 0:
             shares = {name: self.config.likeness_groups.get(name, 1.0) for name in GROUPS}
             shares = {name: share for name, share in shares.items() if share > 0}
-            self.descriptors = Descriptors(segment, groups=shares)
+            self.descriptors = Descriptors(segment, groups=shares, roots=self.config.likeness_roots)
+            sizes = descriptor_sizes(segment, shares)
+            if self.config.likeness_start > 0:
+                shares[START_TOKENS], sizes[START_TOKENS] = self.config.likeness_start, 2 * width
             self.likeness = Likeness(
                 width,
-                descriptor_sizes(segment, shares),
+                sizes,
                 shares,
                 names=self.config.likeness_names,
                 classes=self.config.emitters_count,
@@ -70,8 +76,11 @@ class ExtraTerms(nn.Module):
             self.emitter_head = nn.Linear(width, self.config.emitters_count)
         if self.config.kinds_weight > 0 and self.config.kinds_head > 0:
             self.kind_head = nn.Linear(width, self.config.kinds_head)
-        if self.config.start_weight > 0:
+        reads_start = self.likeness is not None and self.config.likeness_start > 0
+        if self.config.start_weight > 0 or reads_start:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
+        self.reduced = recipe.networks.precision == "bfloat16"
+        if self.config.start_weight > 0:
             self.start_head = nn.Linear(width, width)
             nn.init.eye_(self.start_head.weight)
             nn.init.zeros_(self.start_head.bias)
@@ -88,7 +97,7 @@ class ExtraTerms(nn.Module):
         for batch in batches:
             signals = torch.cat([x for _, x in self._described(batch)])
             seen.append((batch, signals))
-            parts.append(self.descriptors(deinterleave(signals)))
+            parts.append(self._describe(signals))
             count += len(signals)
             if count >= self.config.descriptors_calibration:
                 break
@@ -123,7 +132,7 @@ class ExtraTerms(nn.Module):
     def branches(self) -> set[str]:
         """The branches whose embeddings the terms read: "clean", "augmented"."""
         labelled = self.config.emitters_weight, self.config.kinds_weight, self.config.classes_weight
-        read = {"clean"} if self.start is not None or max(labelled) > 0 else set()
+        read = {"clean"} if self.config.start_weight > 0 or max(labelled) > 0 else set()
         if self.descriptors is not None:
             chosen = self.config.descriptors_branch
             read |= {"clean", "augmented"} if chosen == "both" else {chosen}
@@ -147,7 +156,7 @@ class ExtraTerms(nn.Module):
             _add(output, "extra/kinds", self._kinds(clean, batch), self.config.kinds_weight)
         if self.config.classes_weight > 0:
             _add(output, "extra/classes", self._classes(clean, batch), self.config.classes_weight)
-        if self.start is not None:
+        if self.config.start_weight > 0:
             _add(output, "extra/start", self._start(clean, batch), self.config.start_weight)
         return output
 
@@ -158,7 +167,7 @@ class ExtraTerms(nn.Module):
         assert self.descriptors is not None
         embeddings = {"clean": _full(clean.embedding), "augmented": _full(noisy.embedding)}
         pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
-        described = self.descriptors(deinterleave(torch.cat([x for _, x in pairs])))
+        described = self._describe(torch.cat([x for _, x in pairs]))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
         rows = {
             "embedding": torch.cat([e for e, _ in pairs]),
@@ -215,6 +224,19 @@ class ExtraTerms(nn.Module):
             leave_one_out(rows, class_gram(kinds).to(rows.dtype), self.config.classes_ridge) for rows, kinds in scenes
         ]
         return torch.stack(losses).mean()
+
+    @torch.no_grad()
+    def _describe(self, signals: Tensor) -> dict[str, Tensor]:
+        """Descriptors of interleaved signals, and the tokens that the start makes of them where likeness reads it."""
+        assert self.descriptors is not None
+        described = self.descriptors(deinterleave(signals))
+        if self.likeness is not None and self.config.likeness_start > 0:
+            assert self.start is not None
+            self.start.eval()
+            with torch.autocast(signals.device.type, torch.bfloat16, enabled=self.reduced):
+                tokens = self.start.tokenize(signals, return_aux=False)
+            described[START_TOKENS] = token_moments(tokens.time.float(), tokens.frequency.float())
+        return described
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""

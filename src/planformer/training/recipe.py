@@ -146,6 +146,12 @@ class ExtraConfig(Section):
         default={}, description="group -> its share of the descriptors' power (1; 0 leaves it out)"
     )
     likeness_names: float = Field(default=0.0, ge=0, description="the emitters' share beside the groups'")
+    likeness_start: float = Field(
+        default=0.0, ge=0, description="share of the frozen start: mean and deviation of its tokens"
+    )
+    likeness_roots: bool = Field(
+        default=True, description="distributions as square roots of their shares; false: as the shares, plain means"
+    )
     likeness_floor: float = Field(default=0.05, gt=0, description="count log(1 + error/floor)")
     emitters_weight: float = Field(
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
@@ -309,6 +315,7 @@ class Recipe(Section):
                 self.extra.descriptors_components if self.extra.descriptors_weight > 0 else 0,
                 self.extra.start_weight > 0,
                 *(["likeness"] if self.extra.likeness_weight > 0 else []),  # names from before it existed stay valid
+                *(["likeness_start"] if self.extra.likeness_weight > 0 and self.extra.likeness_start > 0 else []),
             ],
         }
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
