@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from planformer.training.recipe import Recipe, build_recipe, merge
 from planformer.training.sources import MemorySet
+from planformer.training.stream import BatchStream
+from planformer.training.trainee import Trainee
 
 # With four channels a channel attention has one hidden unit, which the open start may silence: so it is not used here.
 TINY: dict[str, Any] = {
@@ -52,3 +55,10 @@ def held_out() -> MemorySet:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "run"
+
+
+def build(*changes):
+    """Fresh networks of the tiny recipe with ``changes``, and the stream of their batches."""
+    recipe = tiny_recipe(*changes)
+    torch.manual_seed(0)
+    return Trainee(recipe), BatchStream(tone_set(), recipe)
