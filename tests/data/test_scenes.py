@@ -88,12 +88,26 @@ def test_relatives_share_what_they_are_drawn_by() -> None:
     rng = np.random.default_rng(0)
     kinship = {"emitter": 0, "protocol": 0, "collection": 0, "none": 0}
     for _ in range(200):
-        rows = relatives(np.array([5]), strata, 8, rng, ["recorded"])
+        rows = relatives(np.array([5]), strata, rng, ["recorded"], ScenesConfig(size=8))
         assert rows[0] == 5 and len(rows) == 8
         common = next((k for k in ("emitter", "protocol", "collection") if len(set(strata[k][rows])) == 1), "none")
         kinship[common] += 1
     assert 5 < kinship["emitter"] < 40 and 40 < kinship["protocol"] < 100 and 30 < kinship["collection"] < 90
     assert 25 < kinship["none"] < 75
+
+
+@pytest.mark.parametrize(
+    ("related", "expected"),
+    [((0.0, 0.0, 0.0), "emitter"), ((0.0, 0.0, 1.0), "protocol"), ((0.0, 1.0, 1.0), "collection")],
+)
+def test_relatives_of_scenes_as_recorded_may_be_chosen(related: tuple[float, float, float], expected: str) -> None:
+    emitters = np.repeat(np.arange(6), 20)
+    strata = {"any": emitters, "emitter": emitters, "protocol": emitters // 2, "collection": emitters // 3}
+    config, rng = ScenesConfig(size=16, related=related), np.random.default_rng(0)
+    rows = relatives(np.array([5]), strata, rng, ["recorded"], config)
+    assert next(k for k in ("emitter", "protocol", "collection") if len(set(strata[k][rows])) == 1) == expected
+    made_up = [relatives(np.array([5]), strata, rng, ["voice"], config) for _ in range(40)]
+    assert any(len(set(strata["collection"][rows])) > 1 for rows in made_up)  # only those as recorded are chosen
 
 
 def test_shares_are_probabilities_and_nothing_may_be_negative() -> None:

@@ -120,3 +120,45 @@ def test_mistakes_are_named() -> None:
         fresh.calibrate(torch.randn(6, 8), descriptors, none, none)
     with pytest.raises(ValueError, match="are not the configured"):
         fresh.describe({"a": descriptors["a"]}, none, none)
+
+
+def stretched(kinds: torch.Tensor) -> tuple[Likeness, dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
+    _, descriptors, emitters, recorded = made()
+    loss = Likeness(8, GROUPS, {"a": 2.0, "b": 1.0}, classes=3, stretches=[{}, {"b": 9.0}])
+    embedding = torch.randn(64, 8, generator=torch.Generator().manual_seed(5))
+    loss.calibrate(embedding, descriptors, emitters, recorded, kinds)
+    return loss, descriptors, emitters, recorded
+
+
+def test_a_stretched_group_differs_more_within_its_kind_and_the_kind_stays_where_it_was() -> None:
+    """Nine times the power is three times the deviation from the mean of that kind, in that group alone."""
+    kinds = torch.arange(64) // SIZE % 2
+    loss, *rest = stretched(kinds)
+    plain = Likeness(8, GROUPS, {"a": 2.0, "b": 1.0}, classes=3)
+    plain.calibrate(torch.randn(64, 8), *rest)  # type: ignore[arg-type]
+    before, after = plain.describe(*rest), loss.describe(*rest, kinds)  # type: ignore[arg-type]
+    torch.testing.assert_close(after[kinds == 0], before[kinds == 0])
+    columns = slice(GROUPS["a"], GROUPS["a"] + GROUPS["b"])
+    for part in (before, after):
+        part -= part[kinds == 1].mean(0)
+    torch.testing.assert_close(after[kinds == 1][:, columns], 3 * before[kinds == 1][:, columns], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(after[kinds == 1][:, : GROUPS["a"]], before[kinds == 1][:, : GROUPS["a"]])
+
+
+def test_the_stretched_target_costs_nothing_and_is_stored_with_a_checkpoint() -> None:
+    kinds = torch.arange(64) // SIZE % 2
+    loss, *rest = stretched(kinds)
+    perfect_rows = loss.target(*rest, kinds) * loss.embedding_scale + loss.embedding_mean  # type: ignore[arg-type]
+    assert float(loss(perfect_rows, *rest, SIZE, kinds)[0]) == pytest.approx(0, abs=1e-6)
+    again = Likeness(8, GROUPS, {"a": 2.0, "b": 1.0}, classes=3, stretches=[{}, {"b": 9.0}])
+    again.load_state_dict(loss.state_dict())
+    torch.testing.assert_close(again.target(*rest, kinds), loss.target(*rest, kinds))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="need the kind"):
+        loss.target(*rest)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="colour: not among"):
+        Likeness(8, GROUPS, stretches=[{"colour": 2.0}])
+
+
+def test_without_stretches_nothing_is_stored_for_them() -> None:
+    """Checkpoints from before they existed still fit."""
+    assert not any("kind" in name or "stretch" in name for name in made()[0].state_dict())

@@ -19,6 +19,7 @@ CHANGES += ["extra.probe_weight=1", "extra.probe_emitters=0.3", "extra.emitters_
 CHANGES += ["diversify.kind=2", "extra.kinds_weight=1", "extra.kinds_head=8"]
 LIKENESS = [*COMMON, "networks.symmetry=false", "scenes.size=2", "extra.likeness_weight=1", "extra.likeness_names=1"]
 LIKENESS += ["extra.descriptors_branch=clean", "extra.descriptors_calibration=80", "extra.likeness_start=2"]
+LIKENESS += ["extra.likeness_scenes={recorded: {start_tokens: 2}, letters: {amplitudes: 9}}"]
 CLASSES = [*COMMON, "networks.symmetry=false", "scenes.size=4", "scenes.classes=true", "extra.classes_weight=1"]
 VARIANTS = {"all": CHANGES, "likeness": LIKENESS, "classes": CLASSES}
 STEPS = 5

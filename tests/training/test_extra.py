@@ -5,7 +5,8 @@ import torch
 
 from planformer.errors import ConfigError
 from planformer.models.readout import token_moments
-from planformer.training.extra import START_TOKENS, start_classifier
+from planformer.training.extra import start_classifier
+from planformer.training.extra_config import START_TOKENS
 from training.conftest import build
 
 

@@ -47,6 +47,12 @@ def test_paper_recipe_is_the_papers():
         ({"scenes": {"size": 2}, "extra": {"likeness_weight": 1, "probe_weight": 1}}, "stands alone"),
         ({"scenes": {"size": 2}, "extra": {"likeness_weight": 1}}, "needs extra.descriptors_branch=clean"),
         ({"scenes": {"size": 2}, "extra": {"likeness_groups": {"colour": 1}}}, "colour: not among"),
+        ({"extra": {"likeness_scenes": {"songs": {"kernels": 2}}}}, "songs: not among the scenes recorded"),
+        ({"extra": {"likeness_scenes": {"voice": {"colour": 2}}}}, "colour: not among spectrum"),
+        ({"extra": {"likeness_scenes": {"voice": {"kernels": -1}}}}, "likeness_scenes.voice.kernels"),
+        ({"extra": {"likeness_scenes": {"voice": {"start_tokens": 2}}}}, "start_tokens has no share to multiply"),
+        ({"scenes": {"related": [0.5, 0.2, 0.9]}}, "chances from 0 to 1 that do not fall"),
+        ({"scenes": {"related": [0.5, 0.6, 1.1]}}, "chances from 0 to 1 that do not fall"),
         ({"extra": {"kinds_weight": 1}}, "kinds_weight needs diversify.kind"),
         ({"diversify": {"kind": 3}, "data": {"batch_size": 8}}, "multiples of diversify.kind"),
         ({"diversify": {"kind": 2, "family": 3}, "data": {"batch_size": 6}}, "multiples of diversify.kind"),
@@ -127,3 +133,5 @@ def test_likeness_is_another_architecture_and_leaves_the_others_their_names():
     assert build_recipe(scenes | {"extra": likeness}).architecture != plain.architecture
     frozen = build_recipe(scenes | {"extra": likeness | {"likeness_start": 1}})
     assert frozen.architecture != build_recipe(scenes | {"extra": likeness}).architecture
+    stretched = build_recipe(scenes | {"extra": likeness | {"likeness_scenes": {"voice": {"kernels": 2}}}})
+    assert stretched.architecture != build_recipe(scenes | {"extra": likeness}).architecture

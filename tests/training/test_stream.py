@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from planformer.data.scenes import NAMES
 from planformer.iq import deinterleave
 from planformer.training.sources import MemorySet
 from planformer.training.stream import BatchStream, mix_seed
@@ -151,6 +152,16 @@ def test_neighbours_of_one_kind_come_from_one_recording():
     assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
     assert torch.cat([r.kinds for r in ranks]).tolist() == whole.kinds.tolist()
     assert len(whole.kinds.unique()) == 8
+
+
+def test_a_batch_says_which_scene_every_sequence_is_of():
+    names = ("recorded", "general", "voice", "tone", "picture", "letters")
+    tones = tone_set()
+    for name in ("picture", "letters"):
+        alone = [f"scenes.{other}={int(other == name)}" for other in names]
+        batch = BatchStream(tones, tiny_recipe("scenes.size=4", *alone)).batch(0)
+        assert batch.scenes.tolist() == [NAMES.index(name)] * len(batch.clean)
+    assert set(BatchStream(tones, tiny_recipe()).batch(0).scenes.tolist()) == {-1}
 
 
 def test_scenes_are_batches_of_relatives_and_the_same_however_many_processes():

@@ -41,6 +41,7 @@ IntArray = npt.NDArray[np.int64]
 NAMES = ("recorded", "general", "voice", "tone", "picture", "letters")
 NOISY_PROB, NOISE_DB = 0.6, 30.0  # of the scenes as recorded; the signal is 0 to so many dB above the noise
 MOST_LEVELS = 96
+MADE_UP = (0.6, 0.6, 0.9)  # ScenesConfig.related of every scene that is not as recorded
 
 
 class ScenesConfig(BaseModel):
@@ -56,11 +57,18 @@ class ScenesConfig(BaseModel):
     tone: float = Field(default=0.09, ge=0, description="share: repeated stretches of steady strength")
     picture: float = Field(default=0.14, ge=0, description="share: scanned fields")
     letters: float = Field(default=0.10, ge=0, description="share: few levels in irregular order")
+    related: tuple[float, float, float] = Field(
+        default=(0.25, 0.55, 0.9),
+        description="as recorded: chance that relatives are of any kind, of any or the same collection, and so on to "
+        "protocol; else of the same emitter",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.size > 1 and not any(getattr(self, name) > 0 for name in NAMES):
             raise ValueError(f"scenes.size={self.size} needs a share above 0: {', '.join(NAMES)}")
+        if list(self.related) != sorted(self.related) or not 0 <= self.related[0] <= self.related[-1] <= 1:
+            raise ValueError(f"scenes.related={list(self.related)}: three chances from 0 to 1 that do not fall")
         return self
 
     @property
@@ -71,7 +79,7 @@ class ScenesConfig(BaseModel):
 
 
 def relatives(
-    firsts: IntArray, strata: dict[str, IntArray], size: int, rng: np.random.Generator, names: list[str]
+    firsts: IntArray, strata: dict[str, IntArray], rng: np.random.Generator, names: list[str], config: ScenesConfig
 ) -> IntArray:
     """For the first sequence of each scene ``size - 1`` more: of any, of its collection, protocol or emitter.
 
@@ -79,14 +87,15 @@ def relatives(
     then a sequence of it), "collection", "protocol" and "emitter". Made-up scenes are mixed more often than those as
     recorded.
     """
-    rows = []
+    rows, size = [], config.size
     for first, name in zip(firsts, names, strict=True):
         chance = rng.random()
-        if chance < (0.25 if name == "recorded" else 0.6):
+        mixed, collection, protocol = config.related if name == "recorded" else MADE_UP
+        if chance < mixed:
             kinds = rng.choice(strata["any"].max() + 1, size - 1)
             others = np.array([rng.choice(np.flatnonzero(strata["any"] == kind)) for kind in kinds], np.int64)
         else:
-            scope = "collection" if chance < 0.55 else "protocol" if chance < 0.9 else "emitter"
+            scope = "collection" if chance < collection else "protocol" if chance < protocol else "emitter"
             others = rng.choice(np.flatnonzero(strata[scope] == strata[scope][first]), size - 1)
         rows.append(np.concatenate(([first], others)))
     return np.concatenate(rows).astype(np.int64)

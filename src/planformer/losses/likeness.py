@@ -10,7 +10,7 @@ own variances, in a fixed rotation. Errors count relative to what the signals of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,10 @@ class Likeness(nn.Module):
     signals as recorded; ``classes`` is how many emitters there may be. :meth:`calibrate` fixes the components, and the
     rotation that is nearest to the embedding as it is. 1 is what a constant embedding gives, 0 is perfect; what counts
     is log(1 + error / ``floor``), scaled to 1 at 1.
+
+    What tells texts apart is not what tells pictures apart. ``stretches`` has a row of factors for each kind of scene,
+    one for each group: the members of such a scene differ from their kind's mean by a group's share times that factor,
+    and where the kind lies as a whole stays as it was. Without it every kind is described alike.
     """
 
     mean: Tensor
@@ -37,6 +41,8 @@ class Likeness(nn.Module):
     basis: Tensor
     embedding_mean: Tensor
     embedding_scale: Tensor
+    stretch: Tensor
+    kind_mean: Tensor
 
     def __init__(
         self,
@@ -47,6 +53,7 @@ class Likeness(nn.Module):
         names: float = 0.0,
         classes: int = 64,
         floor: float = 0.05,
+        stretches: Sequence[Mapping[str, float]] = (),
     ) -> None:
         super().__init__()
         self.groups = dict(groups)
@@ -55,6 +62,11 @@ class Likeness(nn.Module):
             raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(self.groups)}")
         self.names, self.classes, self.floor = names, classes, floor
         described = sum(self.groups.values())
+        for row in stretches:
+            if unknown := sorted(set(row) - set(self.groups)):
+                raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(self.groups)}")
+        self.register_buffer("stretch", self._stretch(stretches), persistent=False)
+        self.register_buffer("kind_mean", torch.zeros(len(stretches), described), persistent=len(stretches) > 0)
         self.register_buffer("mean", torch.zeros(described))
         self.register_buffer("deviation", torch.ones(described))
         self.register_buffer("centre", torch.zeros(described + classes))
@@ -64,7 +76,12 @@ class Likeness(nn.Module):
 
     @torch.no_grad()
     def calibrate(
-        self, embedding: Tensor, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor
+        self,
+        embedding: Tensor,
+        descriptors: Mapping[str, Tensor],
+        emitters: Tensor,
+        recorded: Tensor,
+        kinds: Tensor | None = None,
     ) -> None:
         """Fix everything on the embeddings and descriptors of many signals, more than the embedding has numbers."""
         dim = embedding.shape[1]
@@ -73,7 +90,11 @@ class Likeness(nn.Module):
         values = join_groups(descriptors, self.groups)
         self.mean.copy_(values.mean(0))
         self.deviation.copy_(values.std(0).clamp_min(1e-3))
-        rows = self.describe(descriptors, emitters, recorded).double()
+        if kinds is not None and len(self.stretch):
+            alike = self._alike(descriptors)
+            for kind in kinds.unique().tolist():
+                self.kind_mean[kind] = alike[kinds == kind].mean(0)
+        rows = self.describe(descriptors, emitters, recorded, kinds).double()
         self.centre.copy_(rows.mean(0))
         _, _, directions = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
         components = (rows - rows.mean(0)) @ directions[:dim].T
@@ -85,10 +106,19 @@ class Likeness(nn.Module):
         self.basis.copy_(directions[:dim].T @ (left @ right) / scale)
 
     def forward(
-        self, embedding: Tensor, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor, size: int
+        self,
+        embedding: Tensor,
+        descriptors: Mapping[str, Tensor],
+        emitters: Tensor,
+        recorded: Tensor,
+        size: int,
+        kinds: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss, and the mean relative error within scenes of ``size`` rows and over the batch."""
-        target = self.target(descriptors, emitters, recorded)
+        """The loss, and the mean relative error within scenes of ``size`` rows and over the batch.
+
+        ``kinds`` ``[B]`` is the row of ``stretches`` of each signal.
+        """
+        target = self.target(descriptors, emitters, recorded, kinds)
         error = (embedding - self.embedding_mean) / self.embedding_scale - target
         within = _variance(error, size) / (_variance(target, size) + VARIANCE_FLOOR)
         whole = error.square().mean() / target.square().mean().clamp_min(1e-12)
@@ -96,20 +126,39 @@ class Likeness(nn.Module):
         return loss, {"likeness/within": within.detach().mean(), "likeness/whole": whole.detach()}
 
     @torch.no_grad()
-    def target(self, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor) -> Tensor:
+    def target(
+        self, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor, kinds: Tensor | None = None
+    ) -> Tensor:
         """What the standardised embedding should be: ``[B, d]``."""
         if not bool(self.embedding_scale.any()):
             raise RuntimeError("call calibrate() with embeddings and descriptors of training signals first")
-        return (self.describe(descriptors, emitters, recorded) - self.centre) @ self.basis
+        return (self.describe(descriptors, emitters, recorded, kinds) - self.centre) @ self.basis
 
     @torch.no_grad()
-    def describe(self, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor) -> Tensor:
+    def describe(
+        self, descriptors: Mapping[str, Tensor], emitters: Tensor, recorded: Tensor, kinds: Tensor | None = None
+    ) -> Tensor:
         """Descriptors in deviations, each group with its share of the power, then the indicators of the emitters."""
-        powers = {name: math.sqrt(share) for name, share in self.shares.items()}
-        values = in_deviations(join_groups(descriptors, self.groups), self.mean, self.deviation, self.groups, powers)
+        values = self._alike(descriptors)
+        if len(self.stretch):
+            if kinds is None:
+                raise ValueError("stretches need the kind of every signal")
+            centre = self.kind_mean[kinds]
+            values = centre + (values - centre) * self.stretch[kinds]
         indicators = F.one_hot(emitters, self.classes).to(values.dtype)
         named = math.sqrt(self.names) * indicators * recorded.to(values.dtype)[:, None]
         return torch.cat((values, named), dim=1)
+
+    def _alike(self, descriptors: Mapping[str, Tensor]) -> Tensor:
+        """Descriptors in deviations with their groups' shares, whatever the kind of scene."""
+        powers = {name: math.sqrt(share) for name, share in self.shares.items()}
+        return in_deviations(join_groups(descriptors, self.groups), self.mean, self.deviation, self.groups, powers)
+
+    def _stretch(self, stretches: Sequence[Mapping[str, float]]) -> Tensor:
+        """Factors of amplitude ``[kinds, described]``: the roots of the factors of power."""
+        sizes = torch.tensor(list(self.groups.values()))
+        rows = [torch.tensor([row.get(name, 1.0) for name in self.groups]).sqrt() for row in stretches]
+        return torch.stack(rows).repeat_interleave(sizes, dim=1) if rows else torch.zeros(0, int(sizes.sum()))
 
     def _counted(self, error: Tensor) -> Tensor:
         return torch.log1p(error / self.floor) / math.log1p(1 / self.floor)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from planformer.data.scenes import NAMES
 from planformer.iq import deinterleave
 from planformer.losses.batch_probe import add_classes, class_gram, compressed_gram, leave_one_out, standardised
 from planformer.losses.contrast import contrast
@@ -23,10 +24,9 @@ from planformer.losses.likeness import Likeness
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.models.readout import token_moments
+from planformer.training.extra_config import START_TOKENS
 from planformer.training.recipe import Recipe
 from planformer.training.stream import TrainingBatch
-
-START_TOKENS = "start_tokens"  # beside the groups of descriptors
 
 
 class ExtraTerms(nn.Module):
@@ -71,6 +71,9 @@ class ExtraTerms(nn.Module):
                 names=self.config.likeness_names,
                 classes=self.config.emitters_count,
                 floor=self.config.likeness_floor,
+                stretches=[self.config.likeness_scenes.get(name, {}) for name in NAMES]
+                if self.config.likeness_scenes
+                else (),
             )
         if self.config.emitters_weight > 0:
             self.emitter_head = nn.Linear(width, self.config.emitters_count)
@@ -114,8 +117,9 @@ class ExtraTerms(nn.Module):
             if self.descriptor_loss.trained:
                 self.descriptor_loss.start_map()
         if self.likeness is not None:
-            labels, plain = (torch.cat([getattr(batch, name) for batch, _ in seen]) for name in ("labels", "plain"))
-            self.likeness.calibrate(torch.cat(embeddings), described, labels, plain)
+            known = ("labels", "plain", "scenes")
+            labels, plain, scenes = (torch.cat([getattr(batch, name) for batch, _ in seen]) for name in known)
+            self.likeness.calibrate(torch.cat(embeddings), described, labels, plain, scenes)
         self._start_emitters([batch for batch, _ in seen[:enough]], embeddings)
 
     def _start_emitters(self, batches: list[TrainingBatch], embeddings: list[Tensor]) -> None:
@@ -173,15 +177,16 @@ class ExtraTerms(nn.Module):
             "embedding": torch.cat([e for e, _ in pairs]),
             "emitters": batch.labels.repeat(len(pairs)),
             "plain": batch.plain.float().repeat(len(pairs)),
+            "scenes": batch.scenes.repeat(len(pairs)),
         }
         joined = gather_batch({**rows, **described}, same_size=True)
-        embedding, emitters, plain = joined.pop("embedding"), joined.pop("emitters"), joined.pop("plain")
+        embedding, emitters, plain, scenes = (joined.pop(name) for name in rows)
         if self.descriptor_loss is not None:
             loss, details = self.descriptor_loss(embedding, joined)
             output.raw.update(details)
             _add(output, "extra/descriptors", loss, self.config.descriptors_weight)
         if self.likeness is not None:
-            loss, details = self.likeness(embedding, joined, emitters, plain, self.scene)
+            loss, details = self.likeness(embedding, joined, emitters, plain, self.scene, scenes)
             output.raw.update(details)
             _add(output, "extra/likeness", loss, self.config.likeness_weight)
         if self.config.probe_weight > 0:

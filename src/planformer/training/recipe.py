@@ -10,10 +10,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from planformer.config import PlanFormerConfig
 from planformer.data.augment import AugmentConfig
@@ -21,17 +21,11 @@ from planformer.data.diversify import DiversifyConfig
 from planformer.data.scenes import ScenesConfig
 from planformer.errors import ConfigError
 from planformer.losses.config import ObjectiveConfig
-from planformer.losses.descriptors import GROUPS
 from planformer.models.start import RAISED
 from planformer.training.curriculum import CurriculumConfig, ScheduleConfig
+from planformer.training.extra_config import ExtraConfig, Section
 
 LONGEST_CHAIN = 16  # of recipes that extend each other
-
-
-class Section(BaseModel):
-    """A part of a recipe: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SimulateConfig(Section):
@@ -111,71 +105,6 @@ class SeparationConfig(Section):
     share: float = Field(default=0.5, ge=0, le=1, description="of all batches; 1/2 alternates")
     sinr_range: tuple[float, float] = (0.0, 20.0)
     noise_share: float = Field(default=0.01, ge=0, lt=1)
-
-
-class ExtraConfig(Section):
-    """Terms that are not in the paper; all off by default."""
-
-    descriptors_weight: float = Field(default=0.0, ge=0, description="physical descriptors read linearly")
-    descriptors_branch: Literal["clean", "augmented", "both"] = "both"
-    descriptors_components: int = Field(default=128, ge=1, description="whitened principal components to be read")
-    descriptors_emphasis: float = Field(default=0.5, ge=0, le=1, description="power of a component's variance")
-    descriptors_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        default={}, description="group -> weight before the components (1; 0 leaves it out)"
-    )
-    descriptors_map: Literal["solved", "trained"] = Field(
-        default="solved", description="the linear map: solved in every step, or solved once and then trained"
-    )
-    descriptors_ridge: float = Field(default=1e-2, gt=0, description="of the solution")
-    descriptors_memory: float = Field(default=0.99, gt=0, lt=1, description="of the solved map's running moments")
-    descriptors_floor: float | None = Field(
-        default=None, gt=0, description="count log(1 + square/floor) instead of the square of an error"
-    )
-    descriptors_of: Literal["signal", "input"] = Field(
-        default="signal", description="describe the noise-free signal, or what the encoder sees, noise included"
-    )
-    descriptors_calibration: int = Field(default=2048, ge=2, description="sequences that fix the components")
-    probe_weight: float = Field(default=0.0, ge=0, description="ridge probes of the descriptors within a batch")
-    probe_ridge: float = Field(default=0.1, gt=0)
-    probe_emitters: float = Field(default=0.0, ge=0, description="the emitters' share beside the descriptors' of one")
-    probe_power: float = Field(default=0.5, ge=0, le=1, description="of the descriptors' variance within a batch")
-    likeness_weight: float = Field(
-        default=0.0, ge=0, description="the embedding as a rotation of the descriptors, relative to each scene"
-    )
-    likeness_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        default={}, description="group -> its share of the descriptors' power (1; 0 leaves it out)"
-    )
-    likeness_names: float = Field(default=0.0, ge=0, description="the emitters' share beside the groups'")
-    likeness_start: float = Field(
-        default=0.0, ge=0, description="share of the frozen start: mean and deviation of its tokens"
-    )
-    likeness_roots: bool = Field(
-        default=True, description="distributions as square roots of their shares; false: as the shares, plain means"
-    )
-    likeness_floor: float = Field(default=0.05, gt=0, description="count log(1 + error/floor)")
-    emitters_weight: float = Field(
-        default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
-    )
-    emitters_count: int = Field(default=64, ge=2, description="of emitters that can be told apart")
-    emitters_start: Literal["random", "solved"] = Field(
-        default="random", description="the map that reads them begins at random, or as a ridge regression"
-    )
-    classes_weight: float = Field(
-        default=0.0, ge=0, description="ridge probes of the classes of a scene, each without the member it names"
-    )
-    classes_ridge: float = Field(default=0.1, gt=0)
-    kinds_weight: float = Field(default=0.0, ge=0, description="which sequences of a batch are of one kind")
-    kinds_head: int = Field(default=128, ge=0, description="width of the linear map they are read by; 0: none")
-    kinds_temperature: float = Field(default=0.2, gt=0)
-    start_weight: float = Field(default=0.0, ge=0, description="the embedding at the start, read linearly")
-    start_share: float = Field(default=1.0, gt=0, le=1, description="of the clean sequences that are compared")
-
-    @field_validator("descriptors_groups", "likeness_groups")
-    @classmethod
-    def _known_groups(cls, groups: dict[str, float]) -> dict[str, float]:
-        if unknown := sorted(set(groups) - set(GROUPS)):
-            raise ValueError(f"{', '.join(unknown)}: not among {', '.join(GROUPS)}")
-        return groups
 
 
 class EmaConfig(Section):
@@ -316,6 +245,7 @@ class Recipe(Section):
                 self.extra.start_weight > 0,
                 *(["likeness"] if self.extra.likeness_weight > 0 else []),  # names from before it existed stay valid
                 *(["likeness_start"] if self.extra.likeness_weight > 0 and self.extra.likeness_start > 0 else []),
+                *(["likeness_scenes"] if self.extra.likeness_weight > 0 and self.extra.likeness_scenes else []),
             ],
         }
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

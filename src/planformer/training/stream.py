@@ -71,6 +71,7 @@ class TrainingBatch:
     labels: Tensor
     plain: Tensor  # bool [B]: as recorded but for the channel of a kind or a receiver's noise, not diversified
     kinds: Tensor  # [B]: number of the kind, over all processes
+    scenes: Tensor  # [B]: place in planformer.data.scenes.NAMES of its scene, -1 without scenes
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
     labels_b: Tensor | None = None
@@ -136,10 +137,11 @@ class BatchStream:
         generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
         rng = np.random.default_rng([recipe.seed, step, shard])
         if recipe.scenes.size > 1:
-            indices, x, plain, kinds = self._scenes(sampler.batch(step), generator, rng)
+            indices, x, scenes, kinds = self._scenes(sampler.batch(step), generator, rng)
+            plain = scenes == NAMES.index("recorded")
         else:
             indices, x, plain = self._sequences(sampler.batch(step), generator, rng)
-            kinds = first_of(len(x), recipe.diversify.kind)
+            kinds, scenes = first_of(len(x), recipe.diversify.kind), torch.full((len(x),), -1)
         bounds = snr_range(step, recipe.schedule, recipe.curriculum)
         if recipe.reads_augmented:
             augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
@@ -153,6 +155,7 @@ class BatchStream:
             labels=labels,
             plain=plain,
             kinds=shard * len(x) + kinds,
+            scenes=scenes,
             noisy=augmented.noisy,
             target=augmented.target,
             code=augmented.code,
@@ -179,25 +182,27 @@ class BatchStream:
     def _scenes(
         self, indices: npt.NDArray[np.int64], generator: torch.Generator, rng: np.random.Generator
     ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor]:
-        """The same for scenes: of every ``scenes.size`` sequences the first stays, its relatives join it.
+        """Which sequences and what became of them: of every ``scenes.size`` the first stays, its relatives join it.
 
-        Last, for each sequence the place of the first of its class, which is itself without ``scenes.classes``.
+        Then for each sequence the place of its scene's name in ``NAMES``, and the place of the first of its class,
+        which is itself without ``scenes.classes``.
         """
         scenes, general = self.recipe.scenes, self.recipe.diversify
-        names = [NAMES[i] for i in rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)]
-        indices = relatives(indices[:: scenes.size], self._relations, scenes.size, rng, names)
-        plain = torch.tensor([name == "recorded" for name in names]).repeat_interleave(scenes.size)
+        drawn = rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)
+        names = [NAMES[i] for i in drawn]
+        indices = relatives(indices[:: scenes.size], self._relations, rng, names, scenes)
+        places = torch.from_numpy(drawn).repeat_interleave(scenes.size)
         if scenes.classes:
-            return self._episodes(indices, names, plain, generator, rng)
+            return self._episodes(indices, names, places, generator, rng)
         x = unit_power(torch.from_numpy(self.data.sequences(indices)))
         parts = [stage(part, name, generator, general) for part, name in zip(x.split(scenes.size), names, strict=True)]
-        return indices, torch.cat(parts), plain, torch.arange(len(indices))
+        return indices, torch.cat(parts), places, torch.arange(len(indices))
 
     def _episodes(
         self,
         indices: npt.NDArray[np.int64],
         names: list[str],
-        plain: Tensor,
+        places: Tensor,
         generator: torch.Generator,
         rng: np.random.Generator,
     ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor]:
@@ -214,7 +219,7 @@ class BatchStream:
             for part, classes, name in zip(x.split(size), drawn, names, strict=True)
         ]
         firsts = [row * size + np.searchsorted(classes, classes) for row, classes in enumerate(drawn)]
-        return found.reshape(-1), torch.cat(parts), plain, torch.from_numpy(np.concatenate(firsts))
+        return found.reshape(-1), torch.cat(parts), places, torch.from_numpy(np.concatenate(firsts))
 
     @functools.cached_property
     def _relations(self) -> dict[str, npt.NDArray[np.int64]]:
