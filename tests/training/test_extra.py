@@ -191,7 +191,7 @@ def test_likeness_keeps_what_the_tokens_of_the_start_say():
     assert not any(parameter.requires_grad for parameter in trainee.extra.start.parameters())
     found = trained(trainee, batch, "likeness/within", steps=70)
     assert found[-1] < 0.8 * found[0]
-    described = trainee.extra._describe(batch.clean)
+    described = trainee.extra.describe(batch.clean)
     assert torch.allclose(described[START_TOKENS], expected, atol=1e-5)
     after = trainee.encoder(batch.clean, return_aux=False)
     assert not torch.allclose(token_moments(after.time_tokens, after.frequency_tokens), expected, atol=1e-2)

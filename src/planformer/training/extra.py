@@ -100,7 +100,7 @@ class ExtraTerms(nn.Module):
         for batch in batches:
             signals = torch.cat([x for _, x in self._described(batch)])
             seen.append((batch, signals))
-            parts.append(self._describe(signals))
+            parts.append(self.describe(signals))
             count += len(signals)
             if count >= self.config.descriptors_calibration:
                 break
@@ -171,7 +171,7 @@ class ExtraTerms(nn.Module):
         assert self.descriptors is not None
         embeddings = {"clean": _full(clean.embedding), "augmented": _full(noisy.embedding)}
         pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
-        described = self._describe(torch.cat([x for _, x in pairs]))
+        described = self.describe(torch.cat([x for _, x in pairs]))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
         rows = {
             "embedding": torch.cat([e for e, _ in pairs]),
@@ -231,7 +231,7 @@ class ExtraTerms(nn.Module):
         return torch.stack(losses).mean()
 
     @torch.no_grad()
-    def _describe(self, signals: Tensor) -> dict[str, Tensor]:
+    def describe(self, signals: Tensor) -> dict[str, Tensor]:
         """Descriptors of interleaved signals, and the tokens that the start makes of them where likeness reads it."""
         assert self.descriptors is not None
         described = self.descriptors(deinterleave(signals))
