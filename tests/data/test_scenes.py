@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planformer.data.augment import unit_power
 from planformer.data.diversify import DiversifyConfig
-from planformer.data.scenes import MOST_LEVELS, NAMES, ScenesConfig, letter_signals, relatives, stage
+from planformer.data.scenes import NAMES, ScenesConfig, coarse_spectra, relatives, stage
 
 
 def sequences(count: int = 4, seed: int = 0) -> torch.Tensor:
@@ -60,28 +60,6 @@ def test_noise_of_a_receiver_has_the_power_it_should() -> None:
     assert float(decibels.mean()) == pytest.approx(15, abs=2)
 
 
-@given(st.integers(0, 200))
-def test_letters_take_few_values_and_all_sequences_the_same_ones(seed: int) -> None:
-    found = letter_signals(sequences(3), torch.Generator().manual_seed(seed)).real
-    values = [set(row.tolist()) for row in found]
-    assert len(set.union(*values)) <= MOST_LEVELS
-    assert all(len(one) <= MOST_LEVELS for one in values)
-    assert float(found.min()) >= 0 and float(found.max()) <= 1 + 1e-6
-
-
-def test_letters_of_one_scene_are_unequally_likely_but_alike() -> None:
-    """The histograms of one scene's sequences resemble each other more than those of another scene."""
-    near, far = [], []
-    for seed in range(30):
-        one, other = (
-            letter_signals(sequences(2, k), torch.Generator().manual_seed(100 * k + seed)).real for k in (1, 2)
-        )
-        histograms = [torch.histc(row, 32, 0, 1) / 5120 for row in (*one, other[0])]
-        near.append(float((histograms[0] - histograms[1]).abs().sum()))
-        far.append(float((histograms[0] - histograms[2]).abs().sum()))
-    assert np.mean(near) < 0.7 * np.mean(far)
-
-
 def test_relatives_share_what_they_are_drawn_by() -> None:
     emitters = np.repeat(np.arange(6), 20)
     strata = {"any": emitters, "emitter": emitters, "protocol": emitters // 2, "collection": emitters // 3}
@@ -108,6 +86,31 @@ def test_relatives_of_scenes_as_recorded_may_be_chosen(related: tuple[float, flo
     assert next(k for k in ("emitter", "protocol", "collection") if len(set(strata[k][rows])) == 1) == expected
     made_up = [relatives(np.array([5]), strata, rng, ["voice"], config) for _ in range(40)]
     assert any(len(set(strata["collection"][rows])) > 1 for rows in made_up)  # only those as recorded are chosen
+
+
+def test_near_relatives_fill_the_band_as_the_first_does() -> None:
+    """Sequences of one collection at random centre frequencies: relatives by spectrum are those nearby."""
+    centres = np.linspace(-0.4, 0.4, 400)
+    spectra = np.exp(-np.square(np.linspace(-0.5, 0.5, 32) - centres[:, None]) / 0.01).astype(np.float32)
+    strata = {name: np.zeros(400, np.int64) for name in ("any", "collection", "protocol", "emitter")}
+    spread = {}
+    for near in (0.0, 1.0):
+        config, rng = ScenesConfig(size=8, near=near), np.random.default_rng(0)
+        rows = [relatives(np.array([200]), strata, rng, ["recorded"], config, spectra) for _ in range(20)]
+        assert all(found[0] == 200 and len(found) == 8 for found in rows)
+        spread[near] = float(np.mean([np.abs(centres[found[1:]] - centres[200]).mean() for found in rows]))
+    assert spread[1.0] < 0.15 * spread[0.0]
+    made_up = relatives(np.array([200]), strata, np.random.default_rng(0), ["voice"], config, spectra)
+    assert np.abs(centres[made_up[1:]] - centres[200]).mean() > 0.5 * spread[0.0], "only those as recorded"
+
+
+@given(st.integers(-2500, 2500), st.floats(1e-3, 1e3))
+def test_a_coarse_spectrum_has_its_peak_where_the_tone_is_whatever_its_level(bin_: int, level: float) -> None:
+    tone = (level * np.exp(2j * np.pi * bin_ * np.arange(5120) / 5120)).astype(np.complex64)
+    spectrum = coarse_spectra(tone[None])
+    assert spectrum.shape == (1, 32)
+    assert int(spectrum[0].argmax()) == bin_ % 5120 // 160
+    np.testing.assert_allclose(spectrum, coarse_spectra(tone[None] / np.float32(level)), atol=1e-3)
 
 
 def test_shares_are_probabilities_and_nothing_may_be_negative() -> None:

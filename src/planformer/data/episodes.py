@@ -32,8 +32,9 @@ from planformer.data.diversify import (
     stretch,
 )
 from planformer.data.kinds import companions, unit_where_present, vary
+from planformer.data.letters import MOST_LEVELS
 from planformer.data.pictures import MOST_LINES, Style, scanned
-from planformer.data.scenes import MOST_LEVELS, analytic, received
+from planformer.data.scenes import analytic, received
 from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
 
 IntArray = npt.NDArray[np.int64]

@@ -25,22 +25,21 @@ from planformer.data.diversify import (
     diversify,
     fade,
     gate,
-    ranked,
     repeat,
-    scramble,
     shape_spectrum,
-    smooth,
     stretch,
 )
 from planformer.data.kinds import unit_where_present
+from planformer.data.letters import letter_signals
 from planformer.data.pictures import picture_signals
 from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float32]
 
 NAMES = ("recorded", "general", "voice", "tone", "picture", "letters")
 NOISY_PROB, NOISE_DB = 0.6, 30.0  # of the scenes as recorded; the signal is 0 to so many dB above the noise
-MOST_LEVELS = 96
+CANDIDATES = 12  # for each relative that is to have a near spectrum
 MADE_UP = (0.6, 0.6, 0.9)  # ScenesConfig.related of every scene that is not as recorded
 
 
@@ -62,6 +61,12 @@ class ScenesConfig(BaseModel):
         description="as recorded: chance that relatives are of any kind, of any or the same collection, and so on to "
         "protocol; else of the same emitter",
     )
+    near: float = Field(
+        default=0.0, ge=0, le=1, description="as recorded: chance that relatives are those with the nearest spectra"
+    )
+    words: float = Field(
+        default=0.0, ge=0, le=1, description="letters: chance that they come in words, each after those it likes"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -79,30 +84,48 @@ class ScenesConfig(BaseModel):
 
 
 def relatives(
-    firsts: IntArray, strata: dict[str, IntArray], rng: np.random.Generator, names: list[str], config: ScenesConfig
+    firsts: IntArray,
+    strata: dict[str, IntArray],
+    rng: np.random.Generator,
+    names: list[str],
+    config: ScenesConfig,
+    spectra: FloatArray | None = None,
 ) -> IntArray:
     """For the first sequence of each scene ``size - 1`` more: of any, of its collection, protocol or emitter.
 
     ``strata`` numbers the class of every sequence of the data set, from 0 without gaps, for "any" (one draws a class,
     then a sequence of it), "collection", "protocol" and "emitter". Made-up scenes are mixed more often than those as
-    recorded.
+    recorded. With ``spectra`` (:func:`coarse_spectra` of every sequence) some of the latter, ``config.near`` of them,
+    keep the nearest of :data:`CANDIDATES` times as many: what differs among them is not how the band is filled.
     """
     rows, size = [], config.size
     for first, name in zip(firsts, names, strict=True):
         chance = rng.random()
         mixed, collection, protocol = config.related if name == "recorded" else MADE_UP
+        close = spectra is not None and name == "recorded" and rng.random() < config.near
+        wanted = (size - 1) * (CANDIDATES if close else 1)
         if chance < mixed:
-            kinds = rng.choice(strata["any"].max() + 1, size - 1)
+            kinds = rng.choice(strata["any"].max() + 1, wanted)
             others = np.array([rng.choice(np.flatnonzero(strata["any"] == kind)) for kind in kinds], np.int64)
         else:
             scope = "collection" if chance < collection else "protocol" if chance < protocol else "emitter"
-            others = rng.choice(np.flatnonzero(strata[scope] == strata[scope][first]), size - 1)
+            others = rng.choice(np.flatnonzero(strata[scope] == strata[scope][first]), wanted)
+        if close and spectra is not None:
+            distance = np.square(spectra[others] - spectra[first]).sum(1)
+            others = others[np.argsort(distance, kind="stable")[: size - 1]]
         rows.append(np.concatenate(([first], others)))
     return np.concatenate(rows).astype(np.int64)
 
 
-def stage(x: Tensor, name: str, generator: torch.Generator, general: DiversifyConfig) -> Tensor:
-    """Complex sequences ``[B, n]`` of unit power as one scene; ``general`` are the steps of the scene of that name.
+def coarse_spectra(x: npt.NDArray[np.complex64], bands: int = 32) -> FloatArray:
+    """Log power in equal bands, ``[n, samples] -> [n, bands]``, relative to the power of the whole."""
+    power = np.square(np.abs(np.fft.fft(x, axis=-1))).reshape(len(x), bands, -1).mean(-1)
+    return np.log(power / np.maximum(power.mean(-1, keepdims=True), 1e-20) + 1e-3).astype(np.float32)
+
+
+def stage(x: Tensor, name: str, generator: torch.Generator, general: DiversifyConfig, words: float = 0.0) -> Tensor:
+    """Complex sequences ``[B, n]`` of unit power as one scene; ``general`` are the steps of the scene of that name,
+    ``words`` the chance of :attr:`ScenesConfig.words`.
 
     >>> x = torch.randn(4, 5120, dtype=torch.complex64)
     >>> stage(x, "letters", torch.Generator().manual_seed(0), DiversifyConfig()).shape
@@ -115,7 +138,7 @@ def stage(x: Tensor, name: str, generator: torch.Generator, general: DiversifyCo
     if name == "picture":
         return analytic(picture_signals(x, generator))
     if name == "letters":
-        return analytic(letter_signals(x, generator))
+        return analytic(letter_signals(x, generator, words))
     return _sounding(x, SOUNDS[name], generator)
 
 
@@ -216,34 +239,3 @@ def _sounding(x: Tensor, sound: Sound, generator: torch.Generator) -> Tensor:
         )
     length = 0.15 + 0.85 * uniform(count)
     return unit_where_present(gate(x, length)) if takes("gate") else x
-
-
-def letter_signals(x: Tensor, generator: torch.Generator) -> Tensor:
-    """The real part on 2 to 96 levels, unequally far apart and unequally likely, a little otherwise in each sequence.
-
-    What follows what is left of the signal's own order: all of it, none (as behind an interleaver), or a slow drift.
-    Levels may come in an order of their own, so that neighbouring values have nothing to do with each other, and one
-    of them may be a resting level, far from the others and frequent.
-    """
-    count, n = x.shape
-    u = torch.rand(9, generator=generator).tolist()
-    levels = 2 + int(u[0] * (MOST_LEVELS - 1))
-    likely = torch.exp(1.6 * torch.randn(1, levels, generator=generator))
-    likely = likely * torch.exp((0.2 + 1.2 * u[1] ** 2) * torch.randn(count, levels, generator=generator))
-    likely = likely / likely.sum(1, keepdim=True)
-    gaps = torch.exp((0.3 + 2 * u[2]) * torch.randn(levels, generator=generator)).clamp_max(12)
-    resting = u[3] < 0.5 and levels > 2
-    if resting:
-        gaps[1] = gaps.sum() * (0.3 + 0.7 * u[4])
-        likely[:, 0] = (0.08 + 0.2 * u[5]) * torch.exp(0.2 * torch.randn(count, generator=generator))
-        likely = likely / likely.sum(1, keepdim=True)
-    ranks = ranked(scramble(x, generator).real if u[6] < 0.65 else x.real)
-    if u[7] < 0.5:
-        drift = smooth(torch.randn(count, 4 + int(60 * u[4]), generator=generator), n)
-        ranks = ranked(ranks + 0.4 * u[5] * drift)
-    index = torch.searchsorted(likely.cumsum(1), ranks, right=True).clamp_max(levels - 1)
-    if u[8] < 0.6:
-        kept = 1 if resting else 0
-        order = torch.cat((torch.arange(kept), kept + torch.randperm(levels - kept, generator=generator)))
-        index = order[index]
-    return (gaps.cumsum(0) / gaps.sum())[index].to(x.dtype)

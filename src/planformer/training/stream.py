@@ -26,7 +26,7 @@ from planformer.data.episodes import draw_classes, members, stage_episode
 from planformer.data.kinds import companions, first_of, vary
 from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
-from planformer.data.scenes import NAMES, relatives, stage
+from planformer.data.scenes import NAMES, FloatArray, coarse_spectra, relatives, stage
 from planformer.iq import interleave
 from planformer.training.curriculum import snr_range
 from planformer.training.recipe import Balance, Recipe
@@ -190,12 +190,15 @@ class BatchStream:
         scenes, general = self.recipe.scenes, self.recipe.diversify
         drawn = rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)
         names = [NAMES[i] for i in drawn]
-        indices = relatives(indices[:: scenes.size], self._relations, rng, names, scenes)
+        indices = relatives(indices[:: scenes.size], self._relations, rng, names, scenes, self._spectra)
         places = torch.from_numpy(drawn).repeat_interleave(scenes.size)
         if scenes.classes:
             return self._episodes(indices, names, places, generator, rng)
         x = unit_power(torch.from_numpy(self.data.sequences(indices)))
-        parts = [stage(part, name, generator, general) for part, name in zip(x.split(scenes.size), names, strict=True)]
+        parts = [
+            stage(part, name, generator, general, scenes.words)
+            for part, name in zip(x.split(scenes.size), names, strict=True)
+        ]
         return indices, torch.cat(parts), places, torch.arange(len(indices))
 
     def _episodes(
@@ -220,6 +223,14 @@ class BatchStream:
         ]
         firsts = [row * size + np.searchsorted(classes, classes) for row, classes in enumerate(drawn)]
         return found.reshape(-1), torch.cat(parts), places, torch.from_numpy(np.concatenate(firsts))
+
+    @functools.cached_property
+    def _spectra(self) -> FloatArray | None:
+        """How every sequence fills its band, where scenes are drawn by it."""
+        if self.recipe.scenes.near == 0:
+            return None
+        rows = np.array_split(np.arange(len(self.data)), max(1, len(self.data) // 512))
+        return np.concatenate([coarse_spectra(self.data.sequences(part)) for part in rows])
 
     @functools.cached_property
     def _relations(self) -> dict[str, npt.NDArray[np.int64]]:
