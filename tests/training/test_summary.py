@@ -86,6 +86,23 @@ def test_publish_averages_several_runs(run, tmp_path):
     assert all(torch.equal(value, one[name]) for name, value in alone.encoder.state_dict().items())
 
 
+def test_publish_averages_a_run_and_the_weights_it_began_from(run, tmp_path):
+    """The run left the gate out and the weights have it; with the gate put back they are one network."""
+    start = publish(run, tmp_path / "start", which="last")
+    path = continued(start, tmp_path / "fast", "model.parseval_gate=false", "seed=6")
+    end = PlanFormer.from_pretrained(publish(path, tmp_path / "end", which="last", gate=True)).encoder.state_dict()
+    with pytest.raises(InputError, match="can't be averaged"):
+        publish([path, start], tmp_path / "mean", which="last")
+    mean = PlanFormer.from_pretrained(publish([path, start], tmp_path / "mean", which="last", gate=True))
+    began = PlanFormer.from_pretrained(start).encoder.state_dict()
+    for name, value in mean.encoder.state_dict().items():
+        torch.testing.assert_close(value, (end[name] + began[name]) / 2)
+    assert mean.config.parseval_gate
+    first, second = mean.provenance["average_of"]
+    assert first["recipe"]["seed"] == 6 and first["continues"][0]["recipe"]["seed"] == 0
+    assert second["sha256"] == json.loads((start / "provenance.json").read_text())["sha256"]
+
+
 def test_other_networks_are_not_averaged(run, tmp_path):
     other = tmp_path / "other"
     recipe = tiny_recipe("schedule.milestones=2", "model.pooling=frequency")

@@ -11,7 +11,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def publish(
-    runs: list[Path] = typer.Argument(..., help="Folder of the run; several are averaged."),
+    runs: list[Path] = typer.Argument(..., help="Folder of the run; several, or a run and weights, are averaged."),
     out: Path = typer.Option(..., "--out", "-o", help="Weights folder to write."),
     which: str = typer.Option("best", "--which", help="best, last, or the name of a folder below milestones/."),
     gate: bool = typer.Option(False, "--gate", help="Use the Parseval gate although the run left it out."),
@@ -19,6 +19,7 @@ def publish(
     """Write a weights folder with its provenance. Example: planformer publish runs/first --out weights/
 
     Several runs that began from the same weights are averaged: planformer publish runs/a runs/b -o weights/
+    So are a run and the weights it began from: planformer publish runs/a START -o weights/
     """
     from planformer.training.publishing import publish as write
 

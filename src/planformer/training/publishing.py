@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,34 +41,49 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gat
 
     A run that continued weights (``networks.init_from``) lists where these come from, first run first.
     Several runs that began from the same weights are averaged, parameter by parameter; the provenance then lists each.
+    One of several may be a folder of weights itself, say those that the runs began from.
     ``gate`` puts the Parseval gate back that a run may leave out to be faster (``model.parseval_gate: false``): it has
     no parameters of its own and hardly moves the embedding. The provenance says how the run was made.
     Everything is read and verified first; the folder that comes out is what ``PlanFormer.from_pretrained`` reads.
     """
-    runs = [RunFolder(path) for path in ([paths] if isinstance(paths, Path) else paths)]
-    sources = [find_weights(run, which) for run in runs]
+    folders = [paths] if isinstance(paths, Path) else list(paths)
+    runs = [None if len(folders) > 1 and _is_weights(path) else RunFolder(path) for path in folders]
+    sources = [find_weights(run, which) if run else path for run, path in zip(runs, folders, strict=True)]
     if out.resolve() in {source.resolve() for source in sources}:
         raise InputError(f"{out}: is the run's own folder; choose another one")
-    stored = [_components(source) for source in sources]
-    origins = [_provenance(parts["model"].provenance, run) for run, parts in zip(runs, stored, strict=True)]
-    for origin, run in zip(origins, runs, strict=True):
-        if before := _earlier(run):
-            origin["continues"] = before
+    stored = [_components(source, gate=gate) for source in sources]
+    origins = [_origin(parts["model"], run) for run, parts in zip(runs, stored, strict=True)]
     provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
     components = _averaged(stored, sources)
     for name, (config, tensors) in components.items():
-        if gate and name == "model":
-            config = {key: value for key, value in config.items() if key != "parseval_gate"}
         write_component(out, name, tensors, config, architecture=_COMPONENTS[name], provenance=provenance)
     return out
 
 
-def _components(source: Path) -> dict[str, Component]:
-    return {
+def _is_weights(path: Path) -> bool:
+    return (path / "model.safetensors").is_file() and not RunFolder(path).info_file.is_file()
+
+
+def _components(source: Path, *, gate: bool) -> dict[str, Component]:
+    found = {
         name: read_component(source, name, architecture=architecture)
         for name, architecture in _COMPONENTS.items()
         if (source / f"{name}.safetensors").is_file()
     }
+    if gate:
+        config = {key: value for key, value in found["model"].config.items() if key != "parseval_gate"}
+        found["model"] = replace(found["model"], config=config)
+    return found
+
+
+def _origin(stored: Component, run: RunFolder | None) -> dict[str, Any]:
+    """Where one source comes from: the run and those before it, or what published weights say of themselves."""
+    if run is None:
+        return dict(stored.provenance)
+    origin = _provenance(stored.provenance, run)
+    if before := _earlier(run):
+        origin["continues"] = before
+    return origin
 
 
 def _averaged(
