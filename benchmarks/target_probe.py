@@ -25,7 +25,7 @@ from planformer.data.recordings import RecordingSet
 from planformer.data.scenes import NAMES
 from planformer.errors import PlanFormerError
 from planformer.evaluation.cache import FeatureCache, default_cache
-from planformer.evaluation.featurisers import Features, Featuriser, SegmentFeatures, Segments
+from planformer.evaluation.featurisers import Features, SegmentFeatures, Segments
 from planformer.evaluation.models import load_model
 from planformer.evaluation.run import Evaluation, evaluate
 from planformer.iq import interleave
@@ -100,13 +100,12 @@ def main() -> None:
     except PlanFormerError as error:
         parser.error(str(error))
     runs: list[Evaluation] = []
+    cache = FeatureCache(default_cache())  # not for the target: its key would have to hold recipe and recordings
     for task in track(tasks, description="probing"):
         kind = "image" if task.data.is_images else task.data.kind
-        methods: list[Featuriser] = [TargetFeatures(terms, scene_of(task.name, kind)), *judged.readouts()]
-        # The target's key would have to hold the recipe and the recordings: it is computed anew.
-        cache = FeatureCache(default_cache())
-        runs.append(evaluate([task], methods[:1], model="target", majority=False))
-        runs[-1].entries += evaluate([task], methods[1:], model="target", majority=False, cache=cache).entries
+        target = TargetFeatures(terms, scene_of(task.name, kind))
+        runs.append(evaluate([task], [target], model="target", majority=False))
+        runs[-1].entries += evaluate([task], judged.readouts(), model="target", majority=False, cache=cache).entries
     names = list(dict.fromkeys(entry.method for run in runs for entry in run.entries))
     table = Table("features", *(task.name for task in tasks), "mean", "grouped mean")
     for name in names:

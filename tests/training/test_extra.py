@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from planformer.data.scenes import NAMES
 from planformer.errors import ConfigError
 from planformer.models.readout import token_moments
 from planformer.training.extra import start_classifier
@@ -196,6 +197,26 @@ def test_likeness_keeps_what_the_tokens_of_the_start_say():
     after = trainee.encoder(batch.clean, return_aux=False)
     assert not torch.allclose(token_moments(after.time_tokens, after.frequency_tokens), expected, atol=1e-2)
     assert trainee.extra.likeness.shares[START_TOKENS] == 3.0
+
+
+def test_factors_of_a_scene_stretch_its_own_sequences_and_no_others():
+    """Nine times the power of the amplitudes in letters: they differ three times as much there, and only there."""
+    changes = (
+        "networks.symmetry=false",
+        "scenes.size=4",
+        "extra.likeness_weight=1.0",
+        "extra.descriptors_branch=clean",
+    )
+    trainee, _ = build(*changes, "extra.likeness_scenes={letters: {amplitudes: 9}}")
+    likeness = trainee.extra.likeness
+    assert likeness.stretch.shape == (len(NAMES), sum(likeness.groups.values()))
+    first = 0
+    for name, size in likeness.groups.items():
+        for scene, factors in zip(NAMES, likeness.stretch[:, first : first + size], strict=True):
+            assert set(factors.tolist()) == {3.0 if (scene, name) == ("letters", "amplitudes") else 1.0}
+        first += size
+    plain, _ = build(*changes)
+    assert len(plain.extra.likeness.stretch) == 0
 
 
 def test_classes_of_scenes_train_the_encoder_to_tell_them_apart():

@@ -155,10 +155,9 @@ def test_neighbours_of_one_kind_come_from_one_recording():
 
 
 def test_a_batch_says_which_scene_every_sequence_is_of():
-    names = ("recorded", "general", "voice", "tone", "picture", "letters")
     tones = tone_set()
-    for name in ("picture", "letters"):
-        alone = [f"scenes.{other}={int(other == name)}" for other in names]
+    for name in NAMES:
+        alone = [f"scenes.{other}={int(other == name)}" for other in NAMES]
         batch = BatchStream(tones, tiny_recipe("scenes.size=4", *alone)).batch(0)
         assert batch.scenes.tolist() == [NAMES.index(name)] * len(batch.clean)
     assert set(BatchStream(tones, tiny_recipe()).batch(0).scenes.tolist()) == {-1}

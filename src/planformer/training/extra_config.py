@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from planformer.data.scenes import NAMES
 from planformer.losses.descriptors import GROUPS
+from planformer.training.section import Section
 
 START_TOKENS = "start_tokens"  # beside the groups of descriptors: the tokens of the frozen start
-
-
-class Section(BaseModel):
-    """A part of a recipe: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ExtraConfig(Section):

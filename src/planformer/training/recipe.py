@@ -23,7 +23,8 @@ from planformer.errors import ConfigError
 from planformer.losses.config import ObjectiveConfig
 from planformer.models.start import RAISED
 from planformer.training.curriculum import CurriculumConfig, ScheduleConfig
-from planformer.training.extra_config import ExtraConfig, Section
+from planformer.training.extra_config import ExtraConfig
+from planformer.training.section import Section
 
 LONGEST_CHAIN = 16  # of recipes that extend each other
 
