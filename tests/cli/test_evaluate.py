@@ -48,6 +48,18 @@ def test_present_tasks_give_a_report_and_the_cache_is_used(
     assert [r["top1_mean"] for r in again["results"]] == [r["top1_mean"] for r in first["results"]]
 
 
+def test_other_weights_are_compared_item_by_item(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("evaluate", "--data", data, "--tasks", "fsdd-digit,fsdd-speaker", "--model", "random:0", "--no-cache")
+    assert run(*arguments, "--baselines", "none", "--against", "random:0", "--out", tmp_path / "out") == 0
+    assert "2 tasks, difference to the other weights: +0.0 [+0.0, +0.0] points" in capsys.readouterr().out
+    found = json.loads((tmp_path / "out" / "results.json").read_text())["difference_to_other_weights"]
+    assert [(r["task"], r["split"]) for r in found][-2:] == [("mean", "first"), ("mean", "grouped")]
+    assert {r["verdict"] for r in found} == {"no clear difference"}
+    assert "--against random:0" in (tmp_path / "out" / "results.md").read_text()
+
+
 def test_validation_reads_no_test_rows_and_says_so(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +80,7 @@ def test_validation_reads_no_test_rows_and_says_so(
         (("--tasks", "fsdd-digit", "--baselines", "magic"), "no baseline 'magic'"),
         (("--tasks", "fsdd-digit", "--probes", "cubic", "--baselines", "none"), "no probe 'cubic'"),
         (("--tasks", "fsdd-digit", "--model", "nowhere/at/all"), "nowhere/at/all"),
+        (("--tasks", "fsdd-digit", "--against", "nowhere/else"), "nowhere/else"),
         (("--tasks", "powder", "--validation", "nowhere"), "planformer simulate eval --out nowhere"),
     ],
 )

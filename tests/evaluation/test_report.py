@@ -17,8 +17,7 @@ from planformer.evaluation import tables
 from planformer.evaluation.cost import Cost, PeakMemory, measure_costs
 from planformer.evaluation.featurisers import Advance, Features, Featuriser
 from planformer.evaluation.report import Report, write_report
-from planformer.evaluation.run import Evaluation, LoadedTask, evaluate, limit_rows, task_splits
-from planformer.evaluation.statistics import paired_difference
+from planformer.evaluation.run import AGAINST, Evaluation, LoadedTask, evaluate, limit_rows, task_splits
 from planformer.evaluation.tasks import TaskData
 from planformer.evaluation.tasks.base import as_labels
 
@@ -81,6 +80,27 @@ def test_difference_to_random_has_an_interval_and_a_verdict(run: Evaluation) -> 
     assert found.verdict == "better"
     grouped = run.difference(run.tasks[0], "grouped 5-fold by speaker")
     assert grouped is not None and grouped.units == 10
+
+
+def test_the_mean_difference_weights_tasks_equally_and_the_table_ends_with_it(run: Evaluation) -> None:
+    found = run.mean_difference()
+    single = [run.difference(task, run.splits(task.name)[0]) for task in run.tasks]
+    assert found is not None and found[0] == 2 and found[1].units == 40 + 10
+    assert found[1].mean == pytest.approx(np.mean([part.mean for part in single if part is not None]))
+    assert run.mean_difference(grouped=True) is None  # one grouped split is no mean
+    last = tables.difference_table(run).rows[-1]
+    assert last[0].text == "mean of 2 tasks, first split" and last[3].text.startswith(f"{100 * found[1].mean:+.1f} [")
+
+
+def test_other_weights_have_a_table_of_their_own_and_are_no_baseline(run: Evaluation) -> None:
+    assert run.difference(run.tasks[0], "random 5-fold", against=AGAINST) is None
+    methods = [Noisy("planformer", 0.2), Noisy("random:0", 1.5), Noisy(AGAINST, 0.2)]
+    both = evaluate(run.tasks, methods, model="planformer")
+    table = tables.difference_table(both, AGAINST)
+    assert table.title == "Is it better than the other weights?" and table.header[3] == "difference to against [95 %]"
+    assert {row[4].text for row in table.rows} == {"no clear difference"}
+    assert all(not row[5].text.startswith(AGAINST) for row in table.rows)
+    assert {row[4].text for row in tables.difference_table(both).rows} >= {"better"}
 
 
 def test_averages_never_mix_task_sets(run: Evaluation) -> None:
@@ -153,21 +173,6 @@ def test_limit_keeps_shares_and_says_so() -> None:
     assert len(fewer) == 20 and fewer.test is not None and 4 <= fewer.test.sum() <= 6
     assert "20 of 40 items" in fewer.notes[-1]
     assert limit_rows(data, 100) is data
-
-
-def test_paired_difference_over_groups_is_wider_when_items_are_copies() -> None:
-    rng = np.random.default_rng(0)
-    per_group = (rng.random(20) < 0.6).astype(float)
-    correct, reference = np.repeat(per_group, 10), np.full(200, 0.5)
-    alone = paired_difference(correct, [reference])
-    grouped = paired_difference(correct, [reference], groups=np.repeat(np.arange(20), 10))
-    assert grouped.high - grouped.low > 2 * (alone.high - alone.low)
-
-
-def test_paired_difference_ignores_rows_that_were_not_tested() -> None:
-    correct = np.array([1.0, 1.0, np.nan, np.nan])
-    found = paired_difference(correct, [np.array([0.0, 0.0, np.nan, np.nan])])
-    assert (found.mean, found.units) == (1.0, 2)
 
 
 def test_costs_are_measured_on_the_same_items() -> None:

@@ -38,6 +38,9 @@ def evaluate(
     limit: int = typer.Option(
         None, "--limit", min=50, help="At most this many items of each task (stated in the report)."
     ),
+    against: str = typer.Option(
+        None, "--against", help="Other weights (a folder or random:SEED) beside the model, with the difference to them."
+    ),
     random_seeds: int = typer.Option(3, "--random-seeds", min=1, help="Untrained encoders to compare with."),
     symmetry: bool = typer.Option(False, "--symmetry", help="Add the symmetry report (about two minutes)."),
     cache: bool = typer.Option(True, "--cache/--no-cache", help="Keep embeddings on disk for the next run."),
@@ -63,8 +66,9 @@ def evaluate(
     command += f" --out {out} --random-seeds {random_seeds} --seed {seed}"
     command += (f" --limit {limit}" if limit else "") + (f" --model {model}" if model else "")
     command += f" --validation {validation}" if validation else ""
+    command += f" --against {against}" if against else ""
     title = "PlanFormer evaluation" if validation is None else "PlanFormer validation (no test rows)"
-    plan = Plan(loaded, model, baselines, probes, out, cache, seed, command, title, random_seeds, symmetry)
+    plan = Plan(loaded, model, baselines, probes, out, cache, seed, command, title, random_seeds, symmetry, against)
     run_and_report(plan)
 
 
@@ -83,6 +87,7 @@ class Plan:
     title: str = "PlanFormer evaluation"
     random_seeds: int = 3
     symmetry: bool = False
+    against: str | None = None
 
 
 def load_tasks(data: Path, names: str, limit: int | None, validation: Path | None = None) -> list[LoadedTask]:
@@ -115,8 +120,8 @@ def load_tasks(data: Path, names: str, limit: int | None, validation: Path | Non
 def run_and_report(plan: Plan) -> None:
     """Run the plan, print the table, write the report and say where it is."""
     from planformer.evaluation.cache import FeatureCache, default_cache
-    from planformer.evaluation.console import ConsoleReporter, print_scores
-    from planformer.evaluation.models import load_model
+    from planformer.evaluation.console import ConsoleReporter, print_differences, print_scores
+    from planformer.evaluation.models import load_model, other_weights
     from planformer.evaluation.report import write_report
     from planformer.evaluation.run import evaluate as run_evaluation
 
@@ -125,6 +130,8 @@ def run_and_report(plan: Plan) -> None:
     judged = load_model(plan.model)
     typer.echo(f"Weights: {judged.weights}", err=True)
     methods = _methods(judged, names, plan.random_seeds)
+    if plan.against is not None:
+        methods.append(other_weights(plan.against))
     with ConsoleReporter() as reporter:
         run = run_evaluation(
             plan.tasks,
@@ -141,6 +148,7 @@ def run_and_report(plan: Plan) -> None:
         page = write_report(report, plan.out)
     for probe in probes:
         print_scores(run, probe)
+    print_differences(run)
     typer.echo(f"Report: {page}")
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from planformer.evaluation.run import Evaluation
+from planformer.evaluation.run import AGAINST, Evaluation
 
 
 class ConsoleReporter:
@@ -62,3 +62,14 @@ def print_scores(run: Evaluation, probe: str = "linear") -> None:
             marked = [f"[bold]{text}[/bold]" if text == f"{best:.1f}" else text for text in texts]
             table.add_row(task.name, split.split()[0], *marked)
     Console().print(table)
+
+
+def print_differences(run: Evaluation) -> None:
+    """The mean differences with their intervals, one line each, on standard output."""
+    for against, whom in ((None, "random weights"), (AGAINST, "the other weights")):
+        for grouped, what in ((False, "tasks"), (True, "grouped splits")):
+            found = run.mean_difference(grouped=grouped, against=against)
+            if found is not None:
+                count, mean = found
+                low, high = 100 * mean.low, 100 * mean.high
+                print(f"{count} {what}, difference to {whom}: {100 * mean.mean:+.1f} [{low:+.1f}, {high:+.1f}] points")

@@ -56,6 +56,14 @@ def load_model(source: str | Path | None, *, fall_back: bool = False) -> JudgedM
     return JudgedModel(model, "planformer", text, trained=True, folder=Path(resolve(source)))
 
 
+def other_weights(source: str | Path) -> EncoderFeatures:
+    """Weights that the judged ones are compared with, e.g. those they are to replace."""
+    from planformer.evaluation.run import AGAINST
+
+    other = load_model(source)
+    return EncoderFeatures(other.model, AGAINST, title=f"other weights, fingerprint {other.model.fingerprint[:12]}")
+
+
 def random_encoders(judged: JudgedModel, seeds: int = 3, *, start: Start | None = None) -> list[EncoderFeatures]:
     """Untrained encoders of the same configuration, or of another start; the judged one is not repeated.
 

@@ -15,7 +15,7 @@ from planformer import __version__
 from planformer.evaluation import figures, tables
 from planformer.evaluation.cache import write_atomically
 from planformer.evaluation.cost import Cost
-from planformer.evaluation.run import Evaluation, LoadedTask
+from planformer.evaluation.run import AGAINST, GROUPED, Evaluation, LoadedTask
 
 STYLE = """
 :root { color-scheme: light; --ink:#1d2733; --soft:#5b6775; --line:#dde3ea; --accent:#1b5fa8; }
@@ -97,12 +97,6 @@ def record(report: Report) -> dict[str, Any]:
         }
         for entry in run.entries
     ]
-    differences = [
-        {"task": task.name, "split": split, **asdict(found), "verdict": found.verdict}
-        for task in run.tasks
-        for split in run.splits(task.name)
-        if (found := run.difference(task, split)) is not None
-    ]
     return {
         "planformer": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -114,10 +108,28 @@ def record(report: Report) -> dict[str, Any]:
         "commands": list(report.commands),
         "tasks": [_task_record(task) for task in run.tasks],
         "results": results,
-        "difference_to_random": differences,
+        "difference_to_random": _differences(run),
+        "difference_to_other_weights": _differences(run, AGAINST),
         "costs": [asdict(cost) for cost in report.costs],
         "skipped": [{"task": t, "model": m, "why": w} for t, m, w in run.skipped],
     }
+
+
+def _differences(run: Evaluation, against: str | None = None) -> list[dict[str, Any]]:
+    """One record a task and split, then the means over the first and over the grouped splits."""
+    found = [
+        {"task": task.name, "split": split, **asdict(difference), "verdict": difference.verdict}
+        for task in run.tasks
+        for split in run.splits(task.name)
+        if (difference := run.difference(task, split, against=against)) is not None
+    ]
+    for grouped, split in ((False, "first"), (True, GROUPED)):
+        if (mean := run.mean_difference(grouped=grouped, against=against)) is not None:
+            tasks, difference = mean
+            found.append(
+                {"task": "mean", "split": split, "tasks": tasks, **asdict(difference), "verdict": difference.verdict}
+            )
+    return found
 
 
 def _task_record(task: LoadedTask) -> dict[str, Any]:
@@ -137,7 +149,10 @@ def report_tables(report: Report) -> list[tables.Table]:
     run = report.run
     probes = list(dict.fromkeys(e.probe for e in run.entries))
     found: list[tables.Table | None] = [tables.main_table(run, probe) for probe in probes]
-    found += [tables.difference_table(run), tables.average_table(run), tables.published_table(run)]
+    found.append(tables.difference_table(run))
+    if AGAINST in run.methods:
+        found.append(tables.difference_table(run, AGAINST))
+    found += [tables.average_table(run), tables.published_table(run)]
     if report.costs:
         found.append(tables.cost_table(list(report.costs), report.cost_items))
     found.append(tables.skipped_table(run))

@@ -15,11 +15,13 @@ from planformer.evaluation.cache import FeatureCache
 from planformer.evaluation.featurisers import Features, Featuriser
 from planformer.evaluation.probes import ProbeResult, linear_probe, majority_probe, rbf_probe
 from planformer.evaluation.splits import encode_labels, groups_usable
-from planformer.evaluation.statistics import Difference, paired_difference
+from planformer.evaluation.statistics import Difference, Resampled, mean_difference, resample
 from planformer.evaluation.tasks import TaskData
 
 PROBES: dict[str, Callable[..., ProbeResult]] = {"linear": linear_probe, "rbf": rbf_probe}
 MAJORITY = "majority"
+GROUPED = "grouped"  # how the name of a split begins that keeps groups apart
+AGAINST = "against"  # the method that other weights beside the judged ones are
 
 
 class Reporter(Protocol):
@@ -95,14 +97,33 @@ class Evaluation:
     def random_methods(self) -> list[str]:
         return [name for name in self.methods if name.startswith("random:") and "+" not in name]
 
-    def difference(self, task: LoadedTask, split: str, probe: str | None = None) -> Difference | None:
-        """The judged method against the untrained encoders, item by item; None without both."""
+    def difference(
+        self, task: LoadedTask, split: str, probe: str | None = None, *, against: str | None = None
+    ) -> Difference | None:
+        """The judged method against the untrained encoders, or ``against`` another, item by item; None without both."""
+        found = self._resampled(task, split, probe, against)
+        return None if found is None else found.difference
+
+    def mean_difference(self, *, grouped: bool = False, against: str | None = None) -> tuple[int, Difference] | None:
+        """How many tasks, and the mean difference over their first splits, or over their grouped ones."""
+        found = []
+        for seed, task in enumerate(task for task in self.tasks if task.in_averages):
+            splits = self.splits(task.name)
+            chosen = [s for s in splits if s.startswith(GROUPED)] if grouped else splits[:1]
+            found += [self._resampled(task, split, None, against, seed=seed) for split in chosen]
+        there = [part for part in found if part is not None]
+        return (len(there), mean_difference(there)) if len(there) > 1 and len(there) == len(found) else None
+
+    def _resampled(
+        self, task: LoadedTask, split: str, probe: str | None, against: str | None, *, seed: int = 0
+    ) -> Resampled | None:
         own = self.find(task.name, self.model, split, probe)
-        others = [e for m in self.random_methods() if m != self.model and (e := self.find(task.name, m, split, probe))]
+        references = self.random_methods() if against is None else [against]
+        others = [e for m in references if m != self.model and (e := self.find(task.name, m, split, probe))]
         if own is None or not others:
             return None
-        groups = task.data.groups if split.startswith("grouped") else None
-        return paired_difference(own.result.correct, [e.result.correct for e in others], groups=groups)
+        groups = task.data.groups if split.startswith(GROUPED) else None
+        return resample(own.result.correct, [e.result.correct for e in others], groups=groups, seed=seed)
 
 
 def task_splits(data: TaskData) -> dict[str, dict[str, npt.NDArray[Any]]]:
@@ -114,7 +135,7 @@ def task_splits(data: TaskData) -> dict[str, dict[str, npt.NDArray[Any]]]:
         splits["random 5-fold"] = {}
     if groups_usable(encode_labels(data.labels)[0], data.groups):
         assert data.groups is not None
-        splits[f"grouped 5-fold by {data.group_name or 'group'}"] = {"groups": data.groups}
+        splits[f"{GROUPED} 5-fold by {data.group_name or 'group'}"] = {"groups": data.groups}
     return splits
 
 

@@ -1,7 +1,11 @@
-"""How sure a difference between two methods is: a paired bootstrap over the tested items, or over their groups."""
+"""How sure a difference between two methods is: a paired bootstrap over the tested items, or over their groups.
+
+The same for the mean over several tasks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,16 +33,26 @@ class Difference:
         return "worse" if self.high < 0 else "no clear difference"
 
 
-def paired_difference(
+@dataclass(frozen=True, eq=False)
+class Resampled:
+    """A difference of accuracy (fractions), and what it would have been on other draws of the same items."""
+
+    mean: float
+    draws: Floats
+    units: int
+
+    @property
+    def difference(self) -> Difference:
+        low, high = np.quantile(self.draws, [0.025, 0.975])
+        return Difference(self.mean, float(low), float(high), self.units)
+
+
+def resample(
     correct: Floats, reference: list[Floats], *, groups: npt.ArrayLike | None = None, draws: int = 2000, seed: int = 0
-) -> Difference:
+) -> Resampled:
     """``correct`` minus the mean of the ``reference`` rows (several seeds of a baseline), item by item.
 
     With ``groups`` whole groups are drawn, since items of one recording are not independent.
-
-    >>> d = paired_difference(np.ones(100), [np.zeros(100)])
-    >>> (d.mean, d.low, d.high)
-    (1.0, 1.0, 1.0)
     """
     delta = correct - np.mean(reference, axis=0)
     tested = np.isfinite(delta)
@@ -51,5 +65,26 @@ def paired_difference(
     for k in range(draws):
         drawn = rng.integers(0, len(sums), len(sums))
         means[k] = sums[drawn].sum() / sizes[drawn].sum()
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Difference(float(delta.mean()), float(low), float(high), len(sums))
+    return Resampled(float(delta.mean()), means, len(sums))
+
+
+def paired_difference(
+    correct: Floats, reference: list[Floats], *, groups: npt.ArrayLike | None = None, draws: int = 2000, seed: int = 0
+) -> Difference:
+    """:func:`resample` with its 95 % interval.
+
+    >>> d = paired_difference(np.ones(100), [np.zeros(100)])
+    >>> (d.mean, d.low, d.high)
+    (1.0, 1.0, 1.0)
+    """
+    return resample(correct, reference, groups=groups, draws=draws, seed=seed).difference
+
+
+def mean_difference(tasks: Sequence[Resampled]) -> Difference:
+    """The mean over several tasks, each with equal weight; each was resampled with a seed of its own.
+
+    The interval says how the mean would vary with other items of these tasks, not with other tasks.
+    """
+    mean = float(np.mean([task.mean for task in tasks]))
+    draws = np.mean([task.draws for task in tasks], axis=0)
+    return Resampled(mean, draws, sum(task.units for task in tasks)).difference

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planformer.evaluation.cost import Cost
-from planformer.evaluation.run import Evaluation, LoadedTask
+from planformer.evaluation.run import AGAINST, Evaluation, LoadedTask
+from planformer.evaluation.statistics import Difference
 from planformer.evaluation.tasks.base import TASK_TYPES
 
 NONE = "–"
@@ -81,44 +82,50 @@ def main_table(run: Evaluation, probe: str = "linear") -> Table:
     return Table(f"Accuracy, {probe} probe", header, rows, note)
 
 
-def difference_table(run: Evaluation) -> Table:
-    """The judged method against untrained encoders by the main probe, and who wins the row."""
+def difference_table(run: Evaluation, against: str | None = None) -> Table:
+    """The judged method against untrained encoders (or ``against`` another) by the main probe, and who wins the row.
+
+    The last rows are means over all tasks and over all grouped splits.
+    """
     rows, probe = [], run.main_probe
     for task in run.tasks:
         for split in run.splits(task.name):
-            difference = run.difference(task, split, probe)
+            difference = run.difference(task, split, probe, against=against)
             scores = {m: e.result.top1_mean for m in run.methods if (e := run.find(task.name, m, split, probe))}
             if not scores:
                 continue
             winner = max(scores, key=lambda m: scores[m])
-            baselines = {m: s for m, s in scores.items() if not m.startswith(run.model)}
+            baselines = {m: s for m, s in scores.items() if not m.startswith((run.model, AGAINST))}
             strongest = max(baselines, key=lambda m: baselines[m]) if baselines else NONE
             beside = f"{strongest} {percent(baselines.get(strongest))}" if baselines else NONE
-            if difference is None:
-                text, verdict, tone = NONE, NONE, ""
-            else:
-                text = f"{100 * difference.mean:+.1f} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
-                verdict = difference.verdict
-                tone = {"better": "good", "worse": "bad"}.get(verdict, "")
-            rows.append(
-                [
-                    Cell(task.title),
-                    Cell(split),
-                    Cell(task.type),
-                    Cell(text),
-                    Cell(verdict, tone=tone),
-                    Cell(beside),
-                    Cell(winner),
-                ]
-            )
-    header = ["task", "split", "type", "difference to random [95 %]", "verdict", "strongest baseline", "winner"]
+            first = [Cell(task.title), Cell(split), Cell(task.type)]
+            rows.append([*first, *_difference_cells(difference), Cell(beside), Cell(winner)])
+    for grouped, what in ((False, "tasks, first split"), (True, "grouped splits")):
+        found = run.mean_difference(grouped=grouped, against=against)
+        if found is not None:
+            first = [Cell(f"mean of {found[0]} {what}"), Cell(NONE), Cell("all")]
+            rows.append([*first, *_difference_cells(found[1]), Cell(NONE), Cell(NONE)])
+    whom = "random" if against is None else against
+    header = ["task", "split", "type", f"difference to {whom} [95 %]", "verdict", "strongest baseline", "winner"]
+    reference = "the mean of the untrained encoders" if against is None else run.methods[against]
     note = (
-        f"{run.model} minus the mean of the untrained encoders, in points; paired bootstrap over the tested items "
-        "(over whole groups for grouped splits)."
+        f"{run.model} minus {reference}, in points; paired bootstrap over the tested items "
+        "(over whole groups for grouped splits). The intervals of means are for other items of these tasks, "
+        "not for other tasks."
     )
     if run.model.startswith("random:"):
         note += " The judged encoder is itself untrained: a difference here is the luck of its seed."
-    return Table("Is it better than random weights?" + _other_probe(run), header, rows, note)
+    title = "Is it better than random weights?" if against is None else "Is it better than the other weights?"
+    return Table(title + _other_probe(run), header, rows, note)
+
+
+def _difference_cells(difference: Difference | None) -> list[Cell]:
+    """In points with the interval, and the verdict."""
+    if difference is None:
+        return [Cell(NONE), Cell(NONE)]
+    text = f"{100 * difference.mean:+.1f} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
+    tone = {"better": "good", "worse": "bad"}.get(difference.verdict, "")
+    return [Cell(text), Cell(difference.verdict, tone=tone)]
 
 
 def _other_probe(run: Evaluation) -> str:
