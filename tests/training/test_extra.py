@@ -179,6 +179,17 @@ def test_likeness_alone_trains_the_encoder_towards_its_target():
     assert found[-1] < 0.7 * found[0]
 
 
+def test_likeness_describes_the_signal_without_the_noise_where_it_is_known():
+    changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0", "scenes.noise_free=true")
+    trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    batch = next(b for b in map(stream.batch, range(50)) if not torch.equal(b.clean, b.described))
+    seen = []
+    trainee.extra.descriptors.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    trainee(batch)
+    assert torch.equal(torch.view_as_real(seen[0]).flatten(1), batch.described)
+
+
 def test_likeness_keeps_what_the_tokens_of_the_start_say():
     """The start's share of the target is the moments of its tokens, whatever the encoder has become since."""
     changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0", "extra.likeness_start=3.0")

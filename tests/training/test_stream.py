@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from planformer.data.scenes import NAMES
+from planformer.errors import ConfigError
 from planformer.iq import deinterleave
 from planformer.training.sources import MemorySet
 from planformer.training.stream import BatchStream, mix_seed
@@ -178,6 +179,32 @@ def test_scenes_are_batches_of_relatives_and_the_same_however_many_processes():
     whole = BatchStream(tones, tiny_recipe(*changes, "data.shards=2")).batch(5)
     assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
     assert torch.equal(torch.cat([r.plain for r in ranks]), whole.plain)
+
+
+def test_what_is_described_may_lack_the_noise_of_the_receiver():
+    tones = tone_set(per_emitter=12, emitters=4)
+    changes = ("scenes.size=4", "scenes.recorded=1", "scenes.general=0", "scenes.voice=0", "scenes.letters=1")
+    changes += ("scenes.tone=0", "scenes.picture=0")
+    plain_stream = BatchStream(tones, tiny_recipe(*changes))
+    stream = BatchStream(tones, tiny_recipe(*changes, "scenes.noise_free=true"))
+    noise = []
+    for step in range(12):
+        batch, same = stream.batch(step), plain_stream.batch(step)
+        assert same.described is None and torch.equal(batch.clean, same.clean), "what the encoder sees is unchanged"
+        assert torch.equal(batch.described[~batch.plain], batch.clean[~batch.plain])
+        power = batch.described.square().sum(1) / (batch.described.shape[1] / 2)
+        torch.testing.assert_close(power, torch.ones_like(power))
+        # A tone in noise: the strongest bin of the spectrum holds nearly all of what is described.
+        for row, heard in zip(batch.described[batch.plain], batch.clean[batch.plain], strict=True):
+            shares = [torch.fft.fft(torch.view_as_complex(x.view(-1, 2))).abs().square() for x in (row, heard)]
+            described, received = (float(share.max() / share.sum()) for share in shares)
+            noise.append(described - received)
+    assert min(noise) > -1e-5 and max(noise) > 0.1 and min(noise) < 1e-5, "some scenes are as recorded"
+    ranks = [BatchStream(tones, tiny_recipe(*changes, "scenes.noise_free=true"), rank=r, world=2) for r in range(2)]
+    whole = BatchStream(tones, tiny_recipe(*changes, "scenes.noise_free=true", "data.shards=2")).batch(5)
+    assert torch.equal(torch.cat([r.batch(5).described for r in ranks]), whole.described)
+    with pytest.raises(ConfigError, match="noise_free and"):
+        tiny_recipe("scenes.size=4", "scenes.noise_free=true", "scenes.classes=true")
 
 
 def test_members_of_a_scene_have_classes_and_the_same_however_many_processes():

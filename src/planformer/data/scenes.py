@@ -64,6 +64,9 @@ class ScenesConfig(BaseModel):
     near: float = Field(
         default=0.0, ge=0, le=1, description="as recorded: chance that relatives are those with the nearest spectra"
     )
+    noise_free: bool = Field(
+        default=False, description="as recorded: descriptors are those of the signal without the receiver's noise"
+    )
     words: float = Field(
         default=0.0, ge=0, le=1, description="letters: chance that they come in words, each after those it likes"
     )
@@ -72,6 +75,8 @@ class ScenesConfig(BaseModel):
     def _check(self) -> Self:
         if self.size > 1 and not any(getattr(self, name) > 0 for name in NAMES):
             raise ValueError(f"scenes.size={self.size} needs a share above 0: {', '.join(NAMES)}")
+        if self.noise_free and self.classes:
+            raise ValueError("scenes.noise_free and scenes.classes: members of a class differ by their channels, too")
         if list(self.related) != sorted(self.related) or not 0 <= self.related[0] <= self.related[-1] <= 1:
             raise ValueError(f"scenes.related={list(self.related)}: three chances from 0 to 1 that do not fall")
         return self

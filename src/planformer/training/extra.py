@@ -246,7 +246,8 @@ class ExtraTerms(nn.Module):
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
         """The branches that are read, each with the signals whose descriptors are asked for."""
         augmented = batch.target if self.config.descriptors_of == "signal" else batch.noisy
-        both = [("clean", batch.clean), ("augmented", augmented)]
+        clean = batch.clean if batch.described is None else batch.described
+        both = [("clean", clean), ("augmented", augmented)]
         return [(name, x) for name, x in both if self.config.descriptors_branch in (name, "both")]
 
     def _start(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:

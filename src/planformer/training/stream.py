@@ -72,6 +72,7 @@ class TrainingBatch:
     plain: Tensor  # bool [B]: as recorded but for the channel of a kind or a receiver's noise, not diversified
     kinds: Tensor  # [B]: number of the kind, over all processes
     scenes: Tensor  # [B]: place in planformer.data.scenes.NAMES of its scene, -1 without scenes
+    described: Tensor | None = None  # like clean, where descriptors are those of another signal than the encoder sees
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
     labels_b: Tensor | None = None
@@ -139,9 +140,10 @@ class BatchStream:
         if recipe.scenes.size > 1:
             indices, x, scenes, kinds = self._scenes(sampler.batch(step), generator, rng)
             plain = scenes == NAMES.index("recorded")
+            described = self._before_noise(indices, x, plain) if recipe.scenes.noise_free else None
         else:
             indices, x, plain = self._sequences(sampler.batch(step), generator, rng)
-            kinds, scenes = first_of(len(x), recipe.diversify.kind), torch.full((len(x),), -1)
+            kinds, scenes, described = first_of(len(x), recipe.diversify.kind), torch.full((len(x),), -1), None
         bounds = snr_range(step, recipe.schedule, recipe.curriculum)
         if recipe.reads_augmented:
             augmented = augment(x, generator, snr_range=bounds, config=recipe.augment)
@@ -156,6 +158,7 @@ class BatchStream:
             plain=plain,
             kinds=shard * len(x) + kinds,
             scenes=scenes,
+            described=described,
             noisy=augmented.noisy,
             target=augmented.target,
             code=augmented.code,
@@ -200,6 +203,11 @@ class BatchStream:
             for part, name in zip(x.split(scenes.size), names, strict=True)
         ]
         return indices, torch.cat(parts), places, torch.arange(len(indices))
+
+    def _before_noise(self, indices: npt.NDArray[np.int64], x: Tensor, plain: Tensor) -> Tensor:
+        """The batch, interleaved, where scenes as recorded are without the noise that a receiver added."""
+        recorded = unit_power(torch.from_numpy(self.data.sequences(indices)))
+        return interleave(torch.where(plain[:, None], recorded, x))
 
     def _episodes(
         self,
