@@ -53,7 +53,9 @@ def test_other_weights_are_compared_item_by_item(
 ) -> None:
     arguments = ("evaluate", "--data", data, "--tasks", "fsdd-digit,fsdd-speaker", "--model", "random:0", "--no-cache")
     assert run(*arguments, "--baselines", "none", "--against", "random:0", "--out", tmp_path / "out") == 0
-    assert "2 tasks, difference to the other weights: +0.0 [+0.0, +0.0] points" in capsys.readouterr().out
+    assert (
+        "mean of 2 first splits, difference to the other weights: +0.0 [+0.0, +0.0] points" in capsys.readouterr().out
+    )
     found = json.loads((tmp_path / "out" / "results.json").read_text())["difference_to_other_weights"]
     assert [(r["task"], r["split"]) for r in found][-2:] == [("mean", "first"), ("mean", "grouped")]
     assert {r["verdict"] for r in found} == {"no clear difference"}

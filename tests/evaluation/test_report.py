@@ -83,13 +83,14 @@ def test_difference_to_random_has_an_interval_and_a_verdict(run: Evaluation) -> 
 
 
 def test_the_mean_difference_weights_tasks_equally_and_the_table_ends_with_it(run: Evaluation) -> None:
-    found = run.mean_difference()
+    means = run.mean_differences()
+    assert list(means) == ["first"], "one grouped split is no mean"
+    count, found = means["first"]
     single = [run.difference(task, run.splits(task.name)[0]) for task in run.tasks]
-    assert found is not None and found[0] == 2 and found[1].units == 40 + 10
-    assert found[1].mean == pytest.approx(np.mean([part.mean for part in single if part is not None]))
-    assert run.mean_difference(grouped=True) is None  # one grouped split is no mean
+    assert count == 2 and found.units == 40 + 10
+    assert found.mean == pytest.approx(np.mean([part.mean for part in single if part is not None]))
     last = tables.difference_table(run).rows[-1]
-    assert last[0].text == "mean of 2 tasks, first split" and last[3].text.startswith(f"{100 * found[1].mean:+.1f} [")
+    assert last[0].text == "mean of 2 first splits" and last[3].text.startswith(f"{100 * found.mean:+.1f} [")
 
 
 def test_other_weights_have_a_table_of_their_own_and_are_no_baseline(run: Evaluation) -> None:

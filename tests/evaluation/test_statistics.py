@@ -6,21 +6,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from planformer.evaluation.statistics import Resampled, mean_difference, paired_difference, resample
+from planformer.evaluation.statistics import Resampled, mean_difference, resample
 
 
-def test_paired_difference_over_groups_is_wider_when_items_are_copies() -> None:
+def test_a_difference_over_groups_is_wider_when_items_are_copies() -> None:
     rng = np.random.default_rng(0)
     per_group = (rng.random(20) < 0.6).astype(float)
     correct, reference = np.repeat(per_group, 10), np.full(200, 0.5)
-    alone = paired_difference(correct, [reference])
-    grouped = paired_difference(correct, [reference], groups=np.repeat(np.arange(20), 10))
+    alone = resample(correct, [reference]).difference
+    grouped = resample(correct, [reference], groups=np.repeat(np.arange(20), 10)).difference
     assert grouped.high - grouped.low > 2 * (alone.high - alone.low)
 
 
-def test_paired_difference_ignores_rows_that_were_not_tested() -> None:
+def test_a_difference_ignores_rows_that_were_not_tested() -> None:
     correct = np.array([1.0, 1.0, np.nan, np.nan])
-    found = paired_difference(correct, [np.array([0.0, 0.0, np.nan, np.nan])])
+    found = resample(correct, [np.array([0.0, 0.0, np.nan, np.nan])]).difference
     assert (found.mean, found.units) == (1.0, 2)
 
 

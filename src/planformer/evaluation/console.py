@@ -67,9 +67,7 @@ def print_scores(run: Evaluation, probe: str = "linear") -> None:
 def print_differences(run: Evaluation) -> None:
     """The mean differences with their intervals, one line each, on standard output."""
     for against, whom in ((None, "random weights"), (AGAINST, "the other weights")):
-        for grouped, what in ((False, "tasks"), (True, "grouped splits")):
-            found = run.mean_difference(grouped=grouped, against=against)
-            if found is not None:
-                count, mean = found
-                low, high = 100 * mean.low, 100 * mean.high
-                print(f"{count} {what}, difference to {whom}: {100 * mean.mean:+.1f} [{low:+.1f}, {high:+.1f}] points")
+        for kind, (count, mean) in run.mean_differences(against).items():
+            low, high = 100 * mean.low, 100 * mean.high
+            text = f"{100 * mean.mean:+.1f} [{low:+.1f}, {high:+.1f}] points"
+            print(f"mean of {count} {kind} splits, difference to {whom}: {text}")

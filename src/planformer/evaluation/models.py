@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from planformer.config import Start
 from planformer.errors import WeightsError
 from planformer.evaluation.featurisers import EncoderFeatures
+from planformer.evaluation.run import AGAINST
 
 if TYPE_CHECKING:
     from planformer.models.planformer import PlanFormer
@@ -58,8 +59,6 @@ def load_model(source: str | Path | None, *, fall_back: bool = False) -> JudgedM
 
 def other_weights(source: str | Path) -> EncoderFeatures:
     """Weights that the judged ones are compared with, e.g. those they are to replace."""
-    from planformer.evaluation.run import AGAINST
-
     other = load_model(source)
     return EncoderFeatures(other.model, AGAINST, title=f"other weights, fingerprint {other.model.fingerprint[:12]}")
 

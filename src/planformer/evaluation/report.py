@@ -15,7 +15,7 @@ from planformer import __version__
 from planformer.evaluation import figures, tables
 from planformer.evaluation.cache import write_atomically
 from planformer.evaluation.cost import Cost
-from planformer.evaluation.run import AGAINST, GROUPED, Evaluation, LoadedTask
+from planformer.evaluation.run import AGAINST, Evaluation, LoadedTask
 
 STYLE = """
 :root { color-scheme: light; --ink:#1d2733; --soft:#5b6775; --line:#dde3ea; --accent:#1b5fa8; }
@@ -123,13 +123,11 @@ def _differences(run: Evaluation, against: str | None = None) -> list[dict[str, 
         for split in run.splits(task.name)
         if (difference := run.difference(task, split, against=against)) is not None
     ]
-    for grouped, split in ((False, "first"), (True, GROUPED)):
-        if (mean := run.mean_difference(grouped=grouped, against=against)) is not None:
-            tasks, difference = mean
-            found.append(
-                {"task": "mean", "split": split, "tasks": tasks, **asdict(difference), "verdict": difference.verdict}
-            )
-    return found
+    means = [
+        {"task": "mean", "split": kind, "tasks": count, **asdict(difference), "verdict": difference.verdict}
+        for kind, (count, difference) in run.mean_differences(against).items()
+    ]
+    return found + means
 
 
 def _task_record(task: LoadedTask) -> dict[str, Any]:

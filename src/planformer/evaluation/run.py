@@ -20,7 +20,7 @@ from planformer.evaluation.tasks import TaskData
 
 PROBES: dict[str, Callable[..., ProbeResult]] = {"linear": linear_probe, "rbf": rbf_probe}
 MAJORITY = "majority"
-GROUPED = "grouped"  # how the name of a split begins that keeps groups apart
+FIRST, GROUPED = "first", "grouped"  # a task's own split; how the name of one begins that keeps groups apart
 AGAINST = "against"  # the method that other weights beside the judged ones are
 
 
@@ -104,15 +104,20 @@ class Evaluation:
         found = self._resampled(task, split, probe, against)
         return None if found is None else found.difference
 
-    def mean_difference(self, *, grouped: bool = False, against: str | None = None) -> tuple[int, Difference] | None:
-        """How many tasks, and the mean difference over their first splits, or over their grouped ones."""
-        found = []
+    def mean_differences(self, against: str | None = None) -> dict[str, tuple[int, Difference]]:
+        """How many tasks, and the mean difference over their :data:`FIRST` splits and over their :data:`GROUPED` ones.
+
+        A mean is absent where there are fewer than two, or where one of them has nothing to compare with.
+        """
+        parts: dict[str, list[Resampled | None]] = {FIRST: [], GROUPED: []}
         for seed, task in enumerate(task for task in self.tasks if task.in_averages):
             splits = self.splits(task.name)
-            chosen = [s for s in splits if s.startswith(GROUPED)] if grouped else splits[:1]
-            found += [self._resampled(task, split, None, against, seed=seed) for split in chosen]
-        there = [part for part in found if part is not None]
-        return (len(there), mean_difference(there)) if len(there) > 1 and len(there) == len(found) else None
+            chosen = {FIRST: splits[:1], GROUPED: [s for s in splits if s.startswith(GROUPED)]}
+            for kind, names in chosen.items():
+                parts[kind] += [self._resampled(task, split, None, against, seed=seed) for split in names]
+        there = {kind: [part for part in found if part is not None] for kind, found in parts.items()}
+        complete = {kind: found for kind, found in there.items() if 1 < len(found) == len(parts[kind])}
+        return {kind: (len(found), mean_difference(found)) for kind, found in complete.items()}
 
     def _resampled(
         self, task: LoadedTask, split: str, probe: str | None, against: str | None, *, seed: int = 0

@@ -53,6 +53,10 @@ def resample(
     """``correct`` minus the mean of the ``reference`` rows (several seeds of a baseline), item by item.
 
     With ``groups`` whole groups are drawn, since items of one recording are not independent.
+
+    >>> d = resample(np.ones(100), [np.zeros(100)]).difference
+    >>> (d.mean, d.low, d.high)
+    (1.0, 1.0, 1.0)
     """
     delta = correct - np.mean(reference, axis=0)
     tested = np.isfinite(delta)
@@ -66,18 +70,6 @@ def resample(
         drawn = rng.integers(0, len(sums), len(sums))
         means[k] = sums[drawn].sum() / sizes[drawn].sum()
     return Resampled(float(delta.mean()), means, len(sums))
-
-
-def paired_difference(
-    correct: Floats, reference: list[Floats], *, groups: npt.ArrayLike | None = None, draws: int = 2000, seed: int = 0
-) -> Difference:
-    """:func:`resample` with its 95 % interval.
-
-    >>> d = paired_difference(np.ones(100), [np.zeros(100)])
-    >>> (d.mean, d.low, d.high)
-    (1.0, 1.0, 1.0)
-    """
-    return resample(correct, reference, groups=groups, draws=draws, seed=seed).difference
 
 
 def mean_difference(tasks: Sequence[Resampled]) -> Difference:

@@ -100,11 +100,9 @@ def difference_table(run: Evaluation, against: str | None = None) -> Table:
             beside = f"{strongest} {percent(baselines.get(strongest))}" if baselines else NONE
             first = [Cell(task.title), Cell(split), Cell(task.type)]
             rows.append([*first, *_difference_cells(difference), Cell(beside), Cell(winner)])
-    for grouped, what in ((False, "tasks, first split"), (True, "grouped splits")):
-        found = run.mean_difference(grouped=grouped, against=against)
-        if found is not None:
-            first = [Cell(f"mean of {found[0]} {what}"), Cell(NONE), Cell("all")]
-            rows.append([*first, *_difference_cells(found[1]), Cell(NONE), Cell(NONE)])
+    for kind, (count, mean) in run.mean_differences(against).items():
+        first = [Cell(f"mean of {count} {kind} splits"), Cell(NONE), Cell("all")]
+        rows.append([*first, *_difference_cells(mean), Cell(NONE), Cell(NONE)])
     whom = "random" if against is None else against
     header = ["task", "split", "type", f"difference to {whom} [95 %]", "verdict", "strongest baseline", "winner"]
     reference = "the mean of the untrained encoders" if against is None else run.methods[against]

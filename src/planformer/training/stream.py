@@ -138,9 +138,10 @@ class BatchStream:
         generator = torch.Generator().manual_seed(mix_seed(recipe.seed, step, shard))
         rng = np.random.default_rng([recipe.seed, step, shard])
         if recipe.scenes.size > 1:
-            indices, x, scenes, kinds = self._scenes(sampler.batch(step), generator, rng)
+            indices, sources, x, scenes, kinds = self._scenes(sampler.batch(step), generator, rng)
             plain = scenes == NAMES.index("recorded")
-            described = self._before_noise(indices, x, plain) if recipe.scenes.noise_free else None
+            noise_free = recipe.scenes.noise_free
+            described = interleave(torch.where(plain[:, None], sources, x)) if noise_free else None
         else:
             indices, x, plain = self._sequences(sampler.batch(step), generator, rng)
             kinds, scenes, described = first_of(len(x), recipe.diversify.kind), torch.full((len(x),), -1), None
@@ -184,11 +185,11 @@ class BatchStream:
 
     def _scenes(
         self, indices: npt.NDArray[np.int64], generator: torch.Generator, rng: np.random.Generator
-    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor]:
-        """Which sequences and what became of them: of every ``scenes.size`` the first stays, its relatives join it.
+    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor, Tensor]:
+        """Which sequences, as they were recorded, and what became of them.
 
-        Then for each sequence the place of its scene's name in ``NAMES``, and the place of the first of its class,
-        which is itself without ``scenes.classes``.
+        Of every ``scenes.size`` the first stays, and its relatives join it. Then for each sequence the place of its
+        scene's name in ``NAMES``, and the place of the first of its class, which is itself without ``scenes.classes``.
         """
         scenes, general = self.recipe.scenes, self.recipe.diversify
         drawn = rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)
@@ -202,12 +203,7 @@ class BatchStream:
             stage(part, name, generator, general, scenes.words)
             for part, name in zip(x.split(scenes.size), names, strict=True)
         ]
-        return indices, torch.cat(parts), places, torch.arange(len(indices))
-
-    def _before_noise(self, indices: npt.NDArray[np.int64], x: Tensor, plain: Tensor) -> Tensor:
-        """The batch, interleaved, where scenes as recorded are without the noise that a receiver added."""
-        recorded = unit_power(torch.from_numpy(self.data.sequences(indices)))
-        return interleave(torch.where(plain[:, None], recorded, x))
+        return indices, x, torch.cat(parts), places, torch.arange(len(indices))
 
     def _episodes(
         self,
@@ -216,7 +212,7 @@ class BatchStream:
         places: Tensor,
         generator: torch.Generator,
         rng: np.random.Generator,
-    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor]:
+    ) -> tuple[npt.NDArray[np.int64], Tensor, Tensor, Tensor, Tensor]:
         """Scenes whose members belong to classes."""
         size, general = self.recipe.scenes.size, self.recipe.diversify
         drawn = [draw_classes(size, rng) for _ in names]
@@ -230,7 +226,7 @@ class BatchStream:
             for part, classes, name in zip(x.split(size), drawn, names, strict=True)
         ]
         firsts = [row * size + np.searchsorted(classes, classes) for row, classes in enumerate(drawn)]
-        return found.reshape(-1), torch.cat(parts), places, torch.from_numpy(np.concatenate(firsts))
+        return found.reshape(-1), x, torch.cat(parts), places, torch.from_numpy(np.concatenate(firsts))
 
     @functools.cached_property
     def _spectra(self) -> FloatArray | None:
