@@ -12,6 +12,7 @@ from planformer.data.augment import (
     augment,
     delay_with_noise,
     flip,
+    one_sided,
     rotate,
     suppress_aliases,
     transform,
@@ -171,3 +172,25 @@ def _seconds(x: torch.Tensor) -> float:
     start = time.perf_counter()
     augment(x, generator())
     return time.perf_counter() - start
+
+
+def test_what_is_one_sided_stays_so_where_it_is_asked_for():
+    """A real signal has no negative frequencies once it is analytic, and neither has its noise."""
+    x = torch.cat((tone(0.2, 8), torch.randn(8, N, dtype=torch.complex64, generator=generator(3))))
+    assert one_sided(x).tolist() == [True] * 8 + [False] * 8
+    config = AugmentConfig(keep_one_sided=True, max_time_shift=0.0)
+    batch = augment(x, generator(), snr_range=(0.0, 0.0), config=config)
+    noisy, target = deinterleave(batch.noisy), deinterleave(batch.target)
+    assert one_sided(noisy).tolist() == [True] * 8 + [False] * 8
+    peak = torch.fft.fft(target[:8]).abs().argmax(-1)
+    assert (peak == round(0.2 * N)).all()  # not shifted, not mirrored
+    assert (batch.code[:8, 0] == 0.5).all() and not batch.code[:8, 2:4].any()
+    assert batch.code[8:, 2:4].any() and (batch.code[8:, 0] != 0.5).all()
+    noise = noisy - target * batch.signal_power.sqrt()[:, None]
+    torch.testing.assert_close(power(noise), batch.noise_power, rtol=0.1, atol=0)
+
+
+def test_rows_that_are_not_one_sided_are_as_without_the_option():
+    x = torch.randn(4, N, dtype=torch.complex64, generator=generator(3))
+    plain, kept = (augment(x, generator(), config=AugmentConfig(keep_one_sided=k)) for k in (False, True))
+    assert torch.equal(plain.noisy, kept.noisy) and torch.equal(plain.code, kept.code)

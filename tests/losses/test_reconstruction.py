@@ -1,7 +1,10 @@
+import math
+
 import pytest
 import torch
 
-from planformer.losses.config import FocalConfig
+from planformer.iq import interleave
+from planformer.losses.config import FocalConfig, ObjectiveConfig
 from planformer.losses.focal import focal_mean
 from planformer.losses.inputs import DomainPair, ReconstructionInputs
 from planformer.losses.reconstruction import (
@@ -9,8 +12,10 @@ from planformer.losses.reconstruction import (
     perceptual_row,
     phase_distance,
     reconstruction_rows,
+    refined_row,
     waveform_power,
 )
+from planformer.losses.total import ReconstructionObjective
 from reference import losses as reference
 
 FOCAL = FocalConfig()
@@ -98,3 +103,32 @@ def test_perceptual_target_gets_no_gradient() -> None:
 
 def test_power_counts_complex_samples() -> None:
     assert waveform_power(torch.ones(1, 10)).tolist() == [2.0]
+
+
+def noisy_tone(snr_db: float) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    tone = torch.exp(0.7j * torch.arange(1280)).to(torch.complex64).expand(3, -1)
+    noise = torch.randn(3, 1280, dtype=torch.complex64, generator=generator)
+    return interleave(tone), interleave(tone + 10 ** (-snr_db / 20) * noise)
+
+
+def test_refined_error_is_a_share_of_30_decibels() -> None:
+    """Silence is wrong by the target itself: 1. What passes whole is wrong by its noise: 0 for none, 1/3 for -20 dB."""
+    tone, noisy = noisy_tone(20)
+    silence = refined_row(ReconstructionInputs(torch.zeros_like(tone), tone, noisy=noisy))
+    torch.testing.assert_close(silence, torch.ones(3))
+    loud = refined_row(ReconstructionInputs(1e4 * torch.randn(3, 2560), tone, noisy=noisy))  # lets everything pass
+    torch.testing.assert_close(loud, torch.full((3,), math.log1p(10) / math.log1p(1000)), atol=0.03, rtol=0)
+    right = refined_row(ReconstructionInputs(tone, tone, noisy=noisy))
+    assert (right < loud - 0.1).all()
+    with pytest.raises(ValueError, match="noisy input"):
+        refined_row(ReconstructionInputs(tone, tone))
+
+
+def test_refined_error_counts_only_with_a_weight() -> None:
+    tone, noisy = noisy_tone(0)
+    inputs = ReconstructionInputs(0.5 * tone, tone, noisy=noisy)
+    plain = ReconstructionObjective(ObjectiveConfig(perceptual_weight=0), decoder=True)(inputs)
+    both = ReconstructionObjective(ObjectiveConfig(perceptual_weight=0, refined_weight=7), decoder=True)(inputs)
+    assert "reconstruction/refined" not in plain.terms
+    assert float(both.total - plain.total) == pytest.approx(7 * float(refined_row(inputs).mean()), rel=1e-4)

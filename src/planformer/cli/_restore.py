@@ -21,6 +21,7 @@ RATE = typer.Option(None, help="Samples per second, for files that don't say.")
 BATCH = typer.Option(16, "--batch-size", min=1, help="Segments that go through the networks at once.")
 COMPARE = typer.Option(None, help="Write a PNG: input, output, difference, spectrograms.")
 REFERENCE = typer.Option(None, help="The clean signal: prints SNR and SI-SDR before and after.")
+DECODED = "The decoder's own waveform, as in the paper, instead of the input through the filter it describes."
 ABLATE = typer.Option(False, "--ablate", help="Print a table: skips zeroed, latents zeroed, random weights.")
 
 
@@ -38,6 +39,7 @@ def one_output(task: Task, text: str) -> typer.Typer:
         compare: Path = COMPARE,
         reference: Path = REFERENCE,
         ablate: bool = ABLATE,
+        decoded: bool = typer.Option(False, "--decoded", help=DECODED, hidden=task != "denoise"),
         batch_size: int = BATCH,
     ) -> None:
         restore(
@@ -49,6 +51,7 @@ def one_output(task: Task, text: str) -> typer.Typer:
             compare=compare,
             references=[] if reference is None else [reference],
             ablate=ablate,
+            decoded=decoded,
             kind=kind,
             rate=rate,
         )
@@ -66,11 +69,12 @@ def restore(
     compare: Path | None = None,
     references: list[Path] | None = None,
     ablate: bool = False,
+    decoded: bool = False,
     **read: Any,
 ) -> None:
     """The verbs' body."""
     options = {key: value for key, value in read.items() if value is not None}
-    restorer = load(weights)
+    restorer = load(weights).variant(refined=not decoded)
     from planformer.models.restoration_files import restore_file
 
     with _progress(f"{task} {file.name}") as progress:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from planformer.iq import interleave
 
+ONE_SIDED = 0.01  # share of the power at negative frequencies below which there are none
 CODE_NAMES = ("frequency", "phase", "horizontal_flip", "vertical_flip", "time")
 
 
@@ -29,6 +30,11 @@ class AugmentConfig(BaseModel):
     flip_prob: float = Field(default=0.5, ge=0, le=1, description="of each of the two flips, independently")
     max_time_shift: float = Field(default=0.25, ge=0, lt=1, description="fraction of the sequence")
     padding_snr_db: float = Field(default=70.0, description="of the noise in the samples that a time shift uncovers")
+    keep_one_sided: bool = Field(
+        default=False,
+        description="sequences without negative frequencies, as every real signal has become, stay so: they are "
+        "neither shifted in frequency nor flipped, and their noise is one-sided, too",
+    )
 
 
 @dataclass
@@ -56,8 +62,10 @@ def augment(
     >>> batch.noisy.shape, batch.code.shape
     (torch.Size([4, 10240]), torch.Size([4, 5]))
     """
-    transformed, code = transform(x, generator, config=config)
-    return add_noise(transformed, code, generator, snr_range=snr_range)
+    config = config or AugmentConfig()
+    kept = one_sided(x) if config.keep_one_sided else torch.zeros(len(x), dtype=torch.bool)
+    transformed, code = transform(x, generator, config=config, still=kept)
+    return add_noise(transformed, code, generator, snr_range=snr_range, analytic=kept)
 
 
 def unchanged(x: Tensor) -> AugmentedBatch:
@@ -69,14 +77,27 @@ def unchanged(x: Tensor) -> AugmentedBatch:
     )
 
 
-def transform(x: Tensor, generator: torch.Generator, *, config: AugmentConfig | None = None) -> tuple[Tensor, Tensor]:
-    """Steps 1 to 4: shift, rotate, flip, delay. Returns the complex sequences and the code ``[B, 5]``."""
+def one_sided(x: Tensor) -> Tensor:
+    """Which of the complex sequences ``[B, n]`` have next to nothing below zero frequency: bool ``[B]``."""
+    power = torch.view_as_real(torch.fft.fft(x)).square().sum(-1).unflatten(-1, (2, -1)).sum(-1)  # (B, 2)
+    return power[:, 1] < ONE_SIDED * power.sum(1)
+
+
+def transform(
+    x: Tensor, generator: torch.Generator, *, config: AugmentConfig | None = None, still: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Steps 1 to 4: shift, rotate, flip, delay. Returns the complex sequences and the code ``[B, 5]``.
+
+    Where ``still`` ``[B]`` says so, a sequence is neither shifted in frequency nor flipped.
+    """
     config = config or AugmentConfig()
     batch, n = x.shape
     draws = torch.rand(batch, 5, generator=generator, dtype=torch.float64)
     shift = (2 * draws[:, 0] - 1) * config.max_frequency_shift / 2  # cycles per sample
     cycles = draws[:, 1] * config.phase_rotation
     flips = draws[:, 2:4] < config.flip_prob
+    if still is not None:
+        shift, flips = shift * ~still, flips & ~still[:, None]
     max_delay = round(config.max_time_shift * n)
     delay = torch.round((2 * draws[:, 4] - 1) * max_delay).long()
 
@@ -88,13 +109,25 @@ def transform(x: Tensor, generator: torch.Generator, *, config: AugmentConfig | 
     return x, code.float()
 
 
-def add_noise(x: Tensor, code: Tensor, generator: torch.Generator, *, snr_range: tuple[float, float]) -> AugmentedBatch:
-    """Steps 5 to 7: white noise at an SNR uniform in ``snr_range`` (dB), unit power, interleaving."""
+def add_noise(
+    x: Tensor,
+    code: Tensor,
+    generator: torch.Generator,
+    *,
+    snr_range: tuple[float, float],
+    analytic: Tensor | None = None,
+) -> AugmentedBatch:
+    """Steps 5 to 7: white noise at an SNR uniform in ``snr_range`` (dB), unit power, interleaving.
+
+    Where ``analytic`` ``[B]`` says so, the noise is that of a real signal: it has no negative frequencies.
+    """
     low, high = snr_range
     snr_db = low + (high - low) * torch.rand(len(x), generator=generator)
     signal_power = _power(x)
     noise_power = signal_power * 10 ** (-snr_db / 10)
     noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
+    if analytic is not None and bool(analytic.any()):
+        noise[analytic] = _positive(noise[analytic])
     noisy = torch.addcmul(x, noise, noise_power.sqrt()[:, None])
     total = _power(noisy).clamp_min(1e-30)
     return AugmentedBatch(
@@ -155,6 +188,13 @@ def delay_with_noise(x: Tensor, delay: Tensor, snr_db: float, generator: torch.G
             out[row, :d] = x[row, -d:]
             out[row, d:] = padding[row, :-d]
     return out
+
+
+def _positive(x: Tensor) -> Tensor:
+    """White noise ``[B, n]`` without its negative frequencies, at the same power."""
+    spectrum = torch.fft.fft(x)
+    spectrum[:, x.shape[-1] // 2 :] = 0
+    return torch.fft.ifft(spectrum) * math.sqrt(2)
 
 
 def _power(x: Tensor) -> Tensor:

@@ -73,6 +73,9 @@ class ObjectiveConfig(BaseModel):
     phase_frequency_weight: float = Field(default=100.0, ge=0)
     phase_weighting: Literal["none", "magnitude"] = "none"
     perceptual_weight: float = Field(default=1.0, ge=0)
+    refined_weight: float = Field(
+        default=0.0, ge=0, description="of what is wrong after refine (planformer.nn.spectral_gain); not the paper's"
+    )
 
     sink_complementarity_weight: float = Field(default=1.0, ge=0)
     token_separation_weight: float = Field(default=1.0, ge=0)

@@ -59,6 +59,7 @@ class ReconstructionInputs:
     target: Tensor  # [B, 10240]
     perceived: DomainPair | None = None  # EMA latents of waveform
     perceived_target: DomainPair | None = None  # EMA latents of target, no gradient
+    noisy: Tensor | None = None  # [B, 10240] what the waveform was decoded from; only the refined term reads it
 
 
 @dataclass

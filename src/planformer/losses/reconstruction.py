@@ -5,17 +5,20 @@ Waveforms are interleaved, ``[B, 10240]``; spectra by the orthonormal FFT. Dista
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from planformer.iq import fft
+from planformer.iq import deinterleave, fft
 from planformer.losses.config import FocalConfig
 from planformer.losses.distributed import at_least_single
 from planformer.losses.focal import focal_mean, huber_distance, phase_error
 from planformer.losses.inputs import ReconstructionInputs
+from planformer.nn.spectral_gain import refine
 
+REFINED_FLOOR = 0.001  # of the target's power: an error below it hardly counts
 TERMS = ("reconstruction_time", "reconstruction_frequency", "phase_time", "phase_frequency")
 
 
@@ -56,6 +59,20 @@ def perceptual_row(inputs: ReconstructionInputs, config: FocalConfig) -> Tensor:
     if inputs.perceived is None or inputs.perceived_target is None:
         raise ValueError("the perceptual term needs the EMA latents of the reconstruction and of its target")
     return huber_distance(inputs.perceived.joined(), inputs.perceived_target.joined().detach(), config)
+
+
+def refined_row(inputs: ReconstructionInputs) -> Tensor:
+    """What is wrong ``[B]`` when the input passes the filter that the waveform describes; our addition.
+
+    The logarithm of the error's power, scaled to 0 where there is none and 1 where it is the target's, so that 20 dB
+    instead of 19 counts as much as 1 dB instead of 0.
+    """
+    if inputs.noisy is None:
+        raise ValueError("the refined term needs the noisy input")
+    noisy, waveform, target = (deinterleave(at_least_single(x)) for x in (inputs.noisy, inputs.waveform, inputs.target))
+    error = (refine(noisy, waveform) - target).abs().square().mean(-1)
+    share = error / target.abs().square().mean(-1).clamp_min(1e-12)
+    return torch.log1p(share / REFINED_FLOOR) / math.log1p(1 / REFINED_FLOOR)
 
 
 def focal_terms(rows: Mapping[str, Tensor], config: FocalConfig) -> dict[str, Tensor]:

@@ -34,8 +34,9 @@ Inputs, all of this rank's batch, B samples (dataclasses in ``losses.inputs``):
 - ``noise: NoiseInputs``: the noise sinks' power of the noisy rows and the injected noise power, each [B].
 - ``aux``: the unweighted scalars of all modules that ran, joined by ``merge_aux(encoder=out.aux, networks=aux, ...)``;
   a term is "group/name", its group one of ``regularizers.AUX_GROUPS``, and each group must be there.
-- only with ``decoder=True``: ``reconstruction: ReconstructionInputs``, waveform and target [B, 10240] and the EMA
-  encoder's latents of both unless ``perceptual_weight`` is zero; ``sinks``, one SinkPair per skip sink of the decoder,
+- only with ``decoder=True``: ``reconstruction: ReconstructionInputs``, waveform and target [B, 10240], the EMA
+  encoder's latents of both unless ``perceptual_weight`` is zero, and the noisy input where ``refined_weight`` is not
+  (single-source batches only); ``sinks``, one SinkPair per skip sink of the decoder,
   with the latent of the sink's domain as its guide.
 - ``SeparationInputs``: two of each, and tokens and skip sinks of both sources.
 
@@ -73,7 +74,7 @@ from planformer.losses.inputs import (
 from planformer.losses.isoficreg import isoficreg
 from planformer.losses.led import led_rows, led_terms
 from planformer.losses.reconstruction import TERMS as RECONSTRUCTION_TERMS
-from planformer.losses.reconstruction import perceptual_row, reconstruction_rows, waveform_power
+from planformer.losses.reconstruction import perceptual_row, reconstruction_rows, refined_row, waveform_power
 from planformer.losses.regularizers import (
     AUX_GROUPS,
     SINK_TERMS,
@@ -101,6 +102,7 @@ __all__ = [
 ]
 
 Rows = dict[str, Tensor]
+REFINED = "reconstruction/refined"
 LED_TERMS = ("latent", "input", "consistency")
 ISOFICREG_TERMS = tuple(
     f"{kind}_{pair}" for kind in ("invariance", "repulsion") for pair in ("time", "frequency", "cross")
@@ -161,6 +163,9 @@ class _Objective:
         weights = {f"reconstruction/{name}{suffix}": getattr(config, f"{name}_weight") for name in RECONSTRUCTION_TERMS}
         return {**weights, f"perceptual/latents{suffix}": config.perceptual_weight}
 
+    def _refined_weights(self) -> dict[str, float]:
+        return {REFINED: self.config.refined_weight} if self.config.refined_weight > 0 else {}
+
     def _check_decoder(self, reconstruction: object | None, sinks: object | None) -> None:
         for name, value in (("reconstruction", reconstruction), ("sinks", sinks)):
             if (value is not None) != self.decoder:
@@ -197,6 +202,15 @@ class _Objective:
             rows["perceptual/latents"] = perceptual_row(inputs, config.focal)
         return rows
 
+    def _refined_rows(self, inputs: ReconstructionInputs) -> Rows:
+        return {REFINED: refined_row(inputs)} if self.config.refined_weight > 0 else {}
+
+    def _reconstruction_terms(self, rows: Rows) -> Rows:
+        """Focal means of the distances; the refined error is a logarithm, and its mean a plain one."""
+        return {
+            name: row.mean() if name == REFINED else focal_mean(row, self.config.focal) for name, row in rows.items()
+        }
+
     def _decoder_rows(self, sources: Sequence[ReconstructionInputs], sinks: list[SinkPair], noise: NoiseInputs) -> Rows:
         """SNR regression over the sum of all sources, and the skip sinks' three terms."""
         power = torch.stack([waveform_power(source.waveform) for source in sources]).sum(0)
@@ -232,7 +246,7 @@ class SingleSourceObjective(_Objective):
 
     def _weights(self) -> dict[str, float]:
         weights = super()._weights()
-        return weights | self._reconstruction_weights() if self.decoder else weights
+        return weights | self._reconstruction_weights() | self._refined_weights() if self.decoder else weights
 
     def __call__(self, inputs: SingleSourceInputs, *, diagnose: bool = False) -> LossOutput:
         """Loss of the joined batch; ``diagnose`` must be the same on all ranks."""
@@ -240,11 +254,12 @@ class SingleSourceObjective(_Objective):
         rows = self._symmetry_rows(inputs.symmetry, diagnose) | self._regularizer_rows(inputs.aux, inputs.noise)
         reconstruction: Rows = {}
         if inputs.reconstruction is not None and inputs.sinks is not None:
-            reconstruction = self._reconstruction_rows(inputs.reconstruction)
+            decoded = inputs.reconstruction
+            reconstruction = self._reconstruction_rows(decoded) | self._refined_rows(decoded)
             rows |= self._decoder_rows([inputs.reconstruction], inputs.sinks, inputs.noise)
         joined = gather_batch(rows | reconstruction, same_size=self.same_size)
         raw = self._symmetry_terms(joined) | self._regularizer_terms(joined)
-        raw |= {name: focal_mean(joined[name], self.config.focal) for name in reconstruction}
+        raw |= self._reconstruction_terms({name: joined[name] for name in reconstruction})
         output = combine(raw, self.weights)
         if diagnose:
             output.diagnostics = self._diagnose(joined)
@@ -255,12 +270,12 @@ class ReconstructionObjective(_Objective):
     """100 reconstruction + perceptual alone: what teaches a decoder behind an encoder that stays as it is."""
 
     def _weights(self) -> dict[str, float]:
-        return self._reconstruction_weights()
+        return self._reconstruction_weights() | self._refined_weights()
 
     def __call__(self, inputs: ReconstructionInputs) -> LossOutput:
         """Loss of the joined batch."""
-        rows = gather_batch(self._reconstruction_rows(inputs), same_size=self.same_size)
-        return combine({name: focal_mean(row, self.config.focal) for name, row in rows.items()}, self.weights)
+        rows = self._reconstruction_rows(inputs) | self._refined_rows(inputs)
+        return combine(self._reconstruction_terms(gather_batch(rows, same_size=self.same_size)), self.weights)
 
 
 class SeparationObjective(_Objective):

@@ -259,9 +259,17 @@ class PlanFormer:
         """
         return self.restorer.run_item(x, "reconstruct", rate=rate, kind=kind, **read)[0]
 
-    def denoise(self, x: Item, *, rate: float | None = None, kind: str | None = None, **read: Any) -> Signal:
-        """The signal without its noise, at its own length, rate and scale."""
-        return self.restorer.run_item(x, "denoise", rate=rate, kind=kind, **read)[0]
+    def denoise(
+        self, x: Item, *, rate: float | None = None, kind: str | None = None, refined: bool = True, **read: Any
+    ) -> Signal:
+        """The signal without its noise, at its own length, rate and scale.
+
+        The input passes the filter that the decoded waveform describes; ``refined=False`` gives the waveform itself.
+
+        >>> PlanFormer.random().denoise(np.sin(np.arange(6000) / 5)).n
+        6000
+        """
+        return self.restorer.variant(refined=refined).run_item(x, "denoise", rate=rate, kind=kind, **read)[0]
 
     def separate(
         self, x: Item, *, rate: float | None = None, kind: str | None = None, **read: Any

@@ -1,7 +1,8 @@
 """Reconstruct, denoise and separate signals of any length with the encoder and the decoder (paper, Appendix B).
 
 Each segment is brought to what the encoder expects (mean and power), decoded, and given its mean and power back;
-``preprocess.normalise`` says whether these are the segment's own or the whole signal's.
+``preprocess.normalise`` says whether these are the segment's own or the whole signal's. To denoise, the segment passes
+the filter that the decoded waveform describes (:mod:`planformer.nn.spectral_gain`); the waveform itself is the paper's.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from planformer.models.encoder import Encoder, EncoderOutput, Skips
 from planformer.models.overlap import ComplexArray, overlap_add
 from planformer.models.restoration_scale import Scale
 from planformer.models.weights import load_strict, read_component, weights_name, write_component
+from planformer.nn.spectral_gain import FRAME, refine
 from planformer.signals import Signal, from_array, resample_length
 from planformer.signals import read as read_file
 from planformer.signals.preprocess import PreprocessConfig, fit
@@ -51,14 +53,20 @@ class Restorer:
         *,
         ablation: Ablation = "none",
         overlap: int | None = None,
+        refined: bool = True,
     ) -> None:
-        """``overlap``: samples that neighbouring segments share; default: one window of the encoder."""
+        """``overlap``: samples that neighbouring segments share; default: one window of the encoder.
+
+        ``refined``: to denoise, the decoded waveform is a filter for the input; False: it is the output, as in the
+        paper.
+        """
         if decoder.config.segment != encoder.config.segment or decoder.config.channels != encoder.config.channels:
             raise WeightsError("the decoder was made for another encoder: segment or channels differ")
         self.encoder, self.decoder, self.separation = encoder.eval(), decoder.eval(), separation
         if separation is not None:
             separation.eval()
         self.ablation: Ablation = ablation
+        self.refined = refined
         segment = encoder.config.segment
         self.overlap = encoder.config.window if overlap is None else overlap
         if not 0 <= self.overlap <= segment // 2:
@@ -102,6 +110,17 @@ class Restorer:
         if self.separation is not None:
             save_separation(folder, self.separation)
         return save_decoder(folder, self.decoder)
+
+    def variant(self, *, ablation: Ablation | None = None, refined: bool | None = None) -> Restorer:
+        """The same networks with a part switched off, or with the decoded waveform as it is."""
+        return type(self)(
+            self.encoder,
+            self.decoder,
+            self.separation,
+            ablation=self.ablation if ablation is None else ablation,
+            overlap=self.overlap,
+            refined=self.refined if refined is None else refined,
+        )
 
     # Signals -----------------------------------------------------------------------------------------------------
 
@@ -187,7 +206,7 @@ class Restorer:
         n, length = samples.shape[-1], self.encoder.config.segment
         scale = scale or Scale.of(samples, remove_mean=remove_mean)
         unit = fit(scale.to_unit(samples), length, short)
-        out = self._decode_units(unit[None], task)[:, 0]
+        out = self._decode_units(unit[None], task, n if short == "pad" else None)[:, 0]
         out = resample_length(out, n) if short == "resample" else out[..., :n]
         return scale.back(out)
 
@@ -201,11 +220,14 @@ class Restorer:
         return scale.back(self._decode_units(scale.to_unit(segments), task))
 
     @torch.inference_mode()
-    def _decode_units(self, segments: ComplexArray, task: Task) -> ComplexArray:
-        """Segments of unit power ``[K, C, 5120]`` -> ``[S, K, C, 5120]``."""
+    def _decode_units(self, segments: ComplexArray, task: Task, filled: int | None = None) -> ComplexArray:
+        """Segments of unit power ``[K, C, 5120]`` -> ``[S, K, C, 5120]``; behind ``filled`` samples they are silent."""
         device = next(self.encoder.parameters()).device
         x = torch.from_numpy(np.ascontiguousarray(segments.reshape(-1, segments.shape[-1]))).to(device)
         waves = torch.stack([deinterleave(wave) for wave in self.decode(interleave(x), task)])  # (S, K C, 5120)
+        filled = x.shape[-1] if filled is None else filled
+        if task == "denoise" and self.refined and filled >= FRAME:
+            waves[0, :, :filled] = refine(x[:, :filled], waves[0, :, :filled])
         return waves.cpu().numpy().reshape(-1, *segments.shape)
 
     def decode(self, x: Tensor, task: Task) -> list[Tensor]:

@@ -134,16 +134,13 @@ def ablation_table(restorer: Restorer, signal: Signal, task: Task, reference: Si
     from planformer.models.restoration import Restorer
 
     control = Restorer.random(0, restorer.encoder.config, size=restorer.decoder.config.size)
-    rows = []
-    for name, network, ablation in (
-        ("as trained", restorer, "none"),
-        ("skips zeroed", restorer, "skips"),
-        ("latents zeroed", restorer, "latent"),
-        ("random weights", control, "none"),
-    ):
-        variant = Restorer(network.encoder, network.decoder, network.separation, ablation=ablation)  # type: ignore[arg-type]
-        rows.append({"variant": name, **compare(reference, variant.run(signal, task)[0])})
-    return rows
+    variants = {
+        "as trained": restorer.variant(ablation="none"),
+        "skips zeroed": restorer.variant(ablation="skips"),
+        "latents zeroed": restorer.variant(ablation="latent"),
+        "random weights": control.variant(refined=restorer.refined),
+    }
+    return [{"variant": name, **compare(reference, network.run(signal, task)[0])} for name, network in variants.items()]
 
 
 def draw(path: str | Path, signal: Signal, outputs: Mapping[str, Signal], *, dpi: int = 80) -> Path:

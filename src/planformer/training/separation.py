@@ -108,11 +108,11 @@ def _halves(inputs: ReconstructionInputs) -> tuple[ReconstructionInputs, Reconst
     count = len(inputs.waveform) // 2
 
     def half(rows: slice) -> ReconstructionInputs:
-        pairs = [
+        seen, wanted = (
             None if pair is None else DomainPair(pair.time[rows], pair.frequency[rows])
             for pair in (inputs.perceived, inputs.perceived_target)
-        ]
-        return ReconstructionInputs(inputs.waveform[rows], inputs.target[rows], *pairs)
+        )
+        return ReconstructionInputs(inputs.waveform[rows], inputs.target[rows], seen, wanted)
 
     return half(slice(None, count)), half(slice(count, None))
 

@@ -6,6 +6,7 @@ together; only the augmented ones have the centre tap of the first kernel masked
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -107,7 +108,8 @@ class Trainee(nn.Module):
         """The decoder's waveform beside its target, its regularisers and its skip sinks."""
         scale = self.target_scale(batch.signal_power)
         waveform, aux, sinks = self.decode(noisy, return_aux=return_aux)
-        return self.perceive(waveform, batch.target * scale[:, None], scale), aux, sinks
+        inputs = self.perceive(waveform, batch.target * scale[:, None], scale)
+        return replace(inputs, noisy=batch.noisy), aux, sinks
 
     def symmetry(
         self, clean: EncoderOutput, moved: EncoderOutput, code: Tensor, labels: Tensor
