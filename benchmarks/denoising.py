@@ -2,9 +2,11 @@
 
     python -m benchmarks.denoising --radio RADIO [--data DIR] [--weights FOLDER] [--count 64]
 
-Signal-to-noise ratio (dB) of the output, mean over segments, beside the noisy input, a Wiener filter of short-time
-spectra (noise level estimated from the input, or told), and the same networks untrained. ``--data`` adds real sounds,
-seismograms, pictures and text; radio is the part of each recording that is held out from training.
+Signal-to-noise ratio (dB) of the output, mean over segments, beside the noisy input, Wiener filters of short-time
+spectra (plain, and decision-directed with the noise level estimated from the input, or told), and the same networks
+untrained. "decoder" is the decoded waveform itself, "refined" what `planformer denoise` writes: the input through the
+filter that the waveform describes. ``--data`` adds real sounds, seismograms, pictures and text; radio is the part of
+each recording that is held out from training.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ from planformer.iq import deinterleave, interleave
 from planformer.models.planformer import PlanFormer
 from planformer.models.pretrained import resolve
 from planformer.models.restoration import Restorer
+from planformer.nn.spectral_gain import refine, short_time
 
 SNRS = (0, 5, 10, 20)
-FRAME, HOP = 128, 32
+FRAME = 256
+MEMORY = 0.92
 
 
 def clean_segments(radio: Path, data: Path | None, count: int, seed: int) -> dict[str, tuple[Tensor, bool]]:
@@ -55,20 +59,36 @@ def white_noise(shape: torch.Size, real: bool, generator: torch.Generator) -> Te
     return unit_power(noise)
 
 
-def wiener(noisy: Tensor, real: bool, level: Tensor | None = None) -> Tensor:
-    """Short-time spectra shrunk by ``1 - noise / power``; without ``level`` the median bin is taken for noise."""
-    window = torch.hann_window(FRAME)
-    options = {"n_fft": FRAME, "hop_length": HOP, "window": window, "onesided": False}
-    frames = torch.stft(noisy, return_complex=True, **options)  # type: ignore[arg-type]
-    power = frames.abs().square()
-    noise_bins = power[:, 1 : FRAME // 2] if real else power
-    scale = window.square().sum()
-    if level is None:
-        floor = noise_bins.flatten(1).median(1).values / np.log(2)  # the power of noise is exponentially distributed
-    else:
-        floor = level * scale * (2 if real else 1)  # analytic noise has all its power in half of the bins
-    gain = (1 - floor[:, None, None] / power.clamp_min(1e-12)).clamp_min(0)
-    return torch.istft(frames * gain, length=noisy.shape[-1], return_complex=True, **options)  # type: ignore[arg-type]
+def noise_floor(power: Tensor, real: bool, level: Tensor | None, frame: int) -> Tensor:
+    """Power of the noise in a bin ``[B]``: as told, or the median bin taken for noise."""
+    if level is not None:
+        density = 2 if real else 1  # analytic noise has all its power in half of the bins
+        return level * torch.hann_window(frame).square().sum() * density
+    bins = power[:, 1 : frame // 2] if real else power
+    return bins.flatten(1).median(1).values / np.log(2)  # the power of noise is exponentially distributed
+
+
+def wiener(
+    noisy: Tensor, real: bool, level: Tensor | None = None, *, frame: int = FRAME, memory: float = 0.0
+) -> Tensor:
+    """Short-time spectra times ``S / (S + noise)``; without ``level`` the noise is estimated from the input.
+
+    S is the power above the noise, or with ``memory`` mostly what the frame before had kept: the decision-directed
+    estimate (Ephraim and Malah 1984), which does away with the tones that are left of the noise.
+    """
+    spectra = short_time(noisy, frame)
+    power = spectra.abs().square()
+    floor = noise_floor(power, real, level, frame)[:, None]
+    kept, gains = torch.zeros_like(power[..., 0]), []
+    for now in power.unbind(-1):
+        signal = memory * kept + (1 - memory) * (now - floor).clamp_min(0)
+        gains.append(signal / (signal + floor).clamp_min(1e-12))
+        kept = gains[-1].square() * now
+    filtered = spectra * torch.stack(gains, -1)
+    window = torch.hann_window(frame)
+    return torch.istft(
+        filtered, frame, frame // 4, window=window, onesided=False, length=noisy.shape[-1], return_complex=True
+    )
 
 
 def networks(restorer: Restorer, noisy: Tensor) -> Tensor:
@@ -96,18 +116,21 @@ def main() -> None:
     encoder = PlanFormer.from_pretrained(options.weights).encoder
     restorer = Restorer.load(encoder, resolve(options.weights))
     untrained = Restorer.random(0)
-    table = Table("signals", "noisy", "wiener", "wiener, level told", "untrained", "decoder")
+    table = Table("signals", "noisy", "wiener", "directed", "directed, level told", "untrained", "decoder", "refined")
     for name, (clean, real) in clean_segments(options.radio, options.data, options.count, options.seed).items():
         for snr in SNRS:
             generator = torch.Generator().manual_seed(options.seed + snr)
             level = torch.full((len(clean),), 10 ** (-snr / 10))
             noisy = clean + level.sqrt()[:, None] * white_noise(clean.shape, real, generator)
+            decoded = networks(restorer, noisy)
             outputs = (
                 noisy,
                 wiener(noisy, real),
-                wiener(noisy, real, level),
-                networks(untrained, noisy),
-                networks(restorer, noisy),
+                wiener(noisy, real, memory=MEMORY),
+                wiener(noisy, real, level, memory=MEMORY),
+                refine(noisy, networks(untrained, noisy)),
+                decoded,
+                refine(noisy, decoded),
             )
             table.add_row(f"{name}, {snr} dB", *(f"{snr_db(clean, output):.1f}" for output in outputs))
     Console(width=120).print(table)

@@ -55,6 +55,8 @@ def test_from_nothing_to_weights(tmp_path, capsys):
         (["runs", "show", "nowhere"], "not a run folder"),
         (["runs", "list", "nowhere"], "no run below it"),
         (["publish", "nowhere", "--out", "y"], "no weights 'best'"),
+        (["publish", "nowhere", "--out", "y", "--decoder"], "no weights 'best'"),
+        (["publish", "a", "b", "--out", "y", "--decoder"], "one run"),
         (["ablate", RECIPES / "cpu.yaml", "--seeds", "a,b"], "--seeds"),
     ],
 )

@@ -51,6 +51,18 @@ def test_wav_stays_wav(tmp_path: Path, weights: Path) -> None:
         assert getattr(before, name) == getattr(after, name)
 
 
+def test_denoise_filters_the_input_or_writes_what_was_decoded(tmp_path: Path, weights: Path) -> None:
+    source, outputs = stereo(tmp_path / "in.wav"), []
+    for name, more in (("filtered.wav", []), ("decoded.wav", ["--decoded"])):
+        assert run("denoise", source, "-o", tmp_path / name, "--weights", weights, *more) == 0
+        outputs.append(soundfile.read(tmp_path / name)[0])
+    model = PlanFormer.from_pretrained(weights)
+    for output, refined in zip(outputs, (True, False), strict=True):
+        expected = np.clip(model.denoise(source, refined=refined).samples.real.T, -1, 1)  # PCM ends there
+        np.testing.assert_allclose(output, expected, atol=2e-6)
+    assert np.abs(outputs[0] - outputs[1]).max() > 1e-3
+
+
 def test_suffix_is_the_inputs_where_none_is_given(tmp_path: Path, weights: Path) -> None:
     run("denoise", stereo(tmp_path / "in.wav"), "-o", tmp_path / "out", "--weights", weights)
     assert (tmp_path / "out.wav").is_file()

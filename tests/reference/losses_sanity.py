@@ -84,7 +84,7 @@ class Run:
     ) -> None:
         torch.manual_seed(seed)
         self.generator = torch.Generator().manual_seed(seed)
-        self.encoder = Encoder(PlanFormerConfig(window=256, channels=(4, 8, 16), dim=32, num_heads=4))
+        self.encoder = Encoder(PlanFormerConfig(window=256, channels=(4, 8, 16), dim=32, num_heads=4, start="balanced"))
         self.networks = SymmetryNetworks(32, 256, num_heads=4, statistics=statistics, dropout_prob=dropout_prob)
         self.objective = SingleSourceObjective(objective)
         parameters = [*self.encoder.parameters(), *self.networks.parameters()]

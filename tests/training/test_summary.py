@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from planformer.errors import ConfigError, InputError
 from planformer.models.planformer import PlanFormer
 from planformer.training import start
 from planformer.training.ablation import parse_variants, run_ablation, shorten, table_rows, table_text
-from planformer.training.publishing import publish
+from planformer.training.publishing import publish, publish_decoder
 from planformer.training.summary import summarise, summary_text
 from planformer.training.trainer import Trainer
 from training.conftest import tiny_recipe, tone_set
@@ -123,6 +124,30 @@ def test_publish_puts_the_gate_back_and_changes_nothing_else(tmp_path):
     assert whole.config == fast.config.model_copy(update={"parseval_gate": True})
     assert all(map(torch.equal, fast.encoder.state_dict().values(), whole.encoder.state_dict().values()))
     assert whole.provenance["recipe"]["model"]["parseval_gate"] is False
+
+
+def test_publish_adds_a_decoder_to_the_encoder_it_was_trained_behind(run, tmp_path):
+    weights = publish(run, tmp_path / "weights", which="last")
+    files = {name: (weights / name).read_bytes() for name in ("model.safetensors", "config.json")}
+    past = PlanFormer.from_pretrained(weights).provenance
+    behind = ("networks.decoder=compact", "networks.symmetry=false", "objective.perceptual_weight=0")
+    decoding = (*behind, "objective.refined_weight=5", "optimizer.freeze=[encoder.*]", "seed=3")
+    first = continued(weights, tmp_path / "first", *decoding)
+    second = continued(first / "last", tmp_path / "second", *decoding)
+    publish_decoder(second, weights, which="last")
+    model = PlanFormer.from_pretrained(weights)
+    assert model.denoise(np.sin(np.arange(3000) / 7)).n == 3000
+    assert {name: (weights / name).read_bytes() for name in files} == files
+    assert model.provenance["recipe"] == past["recipe"] and model.provenance["step"] == past["step"]
+    added = model.provenance["decoder"]
+    assert added["recipe"]["objective"]["refined_weight"] == 5
+    assert len(added["continues"]) == 1, "the first run had a decoder, the encoder's own run none"
+    with pytest.raises(InputError, match="has no decoder"):
+        publish_decoder(run, weights, which="last")
+    other = publish(continued(weights, tmp_path / "other", "seed=9"), tmp_path / "others", which="last")
+    with pytest.raises(InputError, match="another encoder"):
+        publish_decoder(second, other, which="last")
+    assert not (other / "decoder.safetensors").exists()
 
 
 def test_publish_a_milestone_and_unknown_names(run, tmp_path):

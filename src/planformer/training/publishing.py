@@ -60,6 +60,34 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gat
     return out
 
 
+def publish_decoder(path: Path, out: Path, *, which: str = "best") -> Path:
+    """Add the decoder of a run to the weights folder ``out``, which holds the very encoder it was trained behind.
+
+    The encoder's files and what is known of their past stay as they are; the decoder's own past stands beside it.
+    """
+    run = RunFolder(path)
+    source = find_weights(run, which)
+    stored = _components(source, gate=False)
+    if "decoder" not in stored:
+        raise InputError(f"{source}: this run has no decoder (recipe: networks.decoder: compact)")
+    encoder = read_component(out, "model", architecture=_COMPONENTS["model"]).tensors
+    own = stored["model"].tensors
+    if encoder.keys() != own.keys() or any(not torch.equal(encoder[name], own[name]) for name in own):
+        raise InputError(f"{out}: another encoder than the one behind which the decoder of {path} was trained")
+    origin = _provenance(stored["model"].provenance, run)
+    earlier = [past for past in _earlier(run) if past.get("recipe", {}).get("networks", {}).get("decoder") == "compact"]
+    decoder = stored["decoder"]
+    write_component(
+        out,
+        "decoder",
+        decoder.tensors,
+        decoder.config,
+        architecture=_COMPONENTS["decoder"],
+        provenance={"decoder": origin | ({"continues": earlier} if earlier else {})},
+    )
+    return out
+
+
 def _is_weights(path: Path) -> bool:
     return (path / "model.safetensors").is_file() and not RunFolder(path).info_file.is_file()
 
