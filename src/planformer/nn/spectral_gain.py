@@ -3,7 +3,8 @@
 The decoder sees the signal through features that are 4 and 16 times compressed, so a faint detail of a strong signal is
 lost in its waveform, while the power it finds in each short time and narrow band is about right. Here the input itself
 passes, each bin of its short-time spectrum times ``P / (P + N)``: P is the decoded power around the bin, N the level of
-white noise. The level need not be known: it is found from both by expectation-maximisation.
+white noise. The level need not be known: it is found from both by expectation-maximisation, and is never above what
+the waveform leaves of the input (a signal as dense as a text looks like noise, but a waveform that follows it knows).
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ def refine(noisy: Tensor, decoded: Tensor, frame: int = FRAME) -> Tensor:
     >>> float(refine(x, 0 * x).abs().max()), bool((refine(x, x) - x).abs().mean() < 0.05)
     (0.0, True)
     """
-    spectra, prior = short_time(noisy, frame), local_power(short_time(decoded, frame))
-    noise = noise_level(spectra.abs().square().detach(), prior.detach())
+    spectra, found = short_time(noisy, frame), short_time(decoded, frame)
+    prior, rest = local_power(found), (spectra - found).abs().square()
+    noise = noise_level(spectra.abs().square().detach(), prior.detach(), rest.detach())
     window = torch.hann_window(frame, device=noisy.device, dtype=prior.dtype)
     filtered = spectra * (prior / (prior + noise + FLOOR))
     return torch.istft(
@@ -51,20 +53,23 @@ def local_power(spectra: Tensor) -> Tensor:
     return F.avg_pool2d(padded, SMOOTHING, stride=1)[:, 0]
 
 
-def noise_level(power: Tensor, prior: Tensor) -> Tensor:
+def noise_level(power: Tensor, prior: Tensor, rest: Tensor) -> Tensor:
     """The most likely level of white noise in ``power`` ``[B, bins, times]`` around a signal of power ``prior``.
 
-    ``[B, 1, 1]``, the mean power of a bin that holds noise only. Each round splits every bin into signal and noise as
-    they are expected to be at the level so far, and takes the mean of the noise. A half of the frequencies that is
-    empty, as in every analytic signal, does not count.
+    ``[B, 1, 1]``, the mean power of a bin that holds noise only, at most the mean of ``rest``. Each round splits every
+    bin into signal and noise as they are expected to be at the level so far, and takes the mean of the noise. A half of
+    the frequencies that is empty, as in every analytic signal, does not count.
     """
     halves = power.unflatten(1, (2, -1)).sum((2, 3))  # (B, 2): frequencies above and below zero
     counted = (halves >= EMPTY * halves.sum(1, keepdim=True)).to(power.dtype)
     counted = counted.repeat_interleave(power.shape[1] // 2, dim=1)[..., None]  # (B, bins, 1)
-    total = counted.sum(1, keepdim=True) * power.shape[2]
-    level = (counted * power).sum((1, 2), keepdim=True) / total  # everything is noise; the rounds make it less
+    weights = counted / (counted.sum(1, keepdim=True) * power.shape[2])
+
+    def mean(x: Tensor) -> Tensor:
+        return (weights * x).sum((1, 2), keepdim=True)
+
+    level = mean(power)  # everything is noise; the rounds make it less
     for _ in range(ITERATIONS):
         gain = prior / (prior + level + FLOOR)
-        expected = (1 - gain).square() * power + gain * level
-        level = (counted * expected).sum((1, 2), keepdim=True) / total
-    return level
+        level = mean((1 - gain).square() * power + gain * level)
+    return torch.minimum(level, mean(rest))
