@@ -112,7 +112,7 @@ def test_any_scale_and_length(seed: int, scale: float, n: int) -> None:
 
 
 def test_a_dense_signal_that_the_waveform_follows_is_no_noise() -> None:
-    """By its powers alone three quarters of this white signal are noise; that the waveform follows it says otherwise."""
+    """By its powers alone three quarters of this white signal are noise; but the waveform follows it."""
     signal = white()
     assert snr(signal, refine(signal, 0.5 * signal)) > 5  # at most a quarter is noise, so half and more of it passes
     assert snr(signal, refine(signal, 0.5 * signal.roll(1000, -1))) < 3
