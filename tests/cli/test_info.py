@@ -11,6 +11,7 @@ import pytest
 from planformer import PlanFormer, PlanFormerConfig
 from planformer.cli.main import main
 from planformer.models import pretrained
+from planformer.models.restoration import Restorer, save_decoder
 
 SMALL = PlanFormerConfig(window=256, channels=(4, 8, 16), dim=32, num_heads=4)
 
@@ -43,7 +44,12 @@ def test_text_is_readable_and_names_weights(
     assert "2.00 M" in text
     folder = PlanFormer.random(seed=0, config=SMALL).save_pretrained(tmp_path / "w")
     assert run("--weights", str(folder)) == 0
-    assert "sha256" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "sha256" in text and "no decoder" in text
+    save_decoder(folder, Restorer.random(0, SMALL).decoder, {"decoder": RUN})
+    assert run("--weights", str(folder)) == 0
+    text = capsys.readouterr().out
+    assert "beside the encoder: decoder" in text and "decoder's run tiny: 4 steps" in text
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,21 @@ def _version(distribution: str) -> str | None:
 def _weights(source: str | None) -> dict[str, Any]:
     from planformer.models.planformer import ARCHITECTURE
     from planformer.models.pretrained import resolve, shipped_folder
-    from planformer.models.weights import read_component
+    from planformer.models.restoration import DECODER, SEPARATION
+    from planformer.models.weights import read_component, weights_name
 
     folder = shipped_folder() if source is None else resolve(source)
     if folder is None:
         return {"found": False, "note": "none shipped: `PlanFormer.random(seed=0)` is the same network untrained"}
     component = read_component(folder, "model", architecture=ARCHITECTURE)
-    return {"found": True, "folder": str(folder), "sha256": component.sha256, "provenance": component.provenance}
+    beside = [name for name in (DECODER, SEPARATION) if (folder / weights_name(name)).is_file()]
+    return {
+        "found": True,
+        "folder": str(folder),
+        "sha256": component.sha256,
+        "beside": beside,
+        "provenance": component.provenance,
+    }
 
 
 def _runs(provenance: dict[str, Any]) -> list[str]:
@@ -109,8 +117,15 @@ def _print(facts: dict[str, Any]) -> None:
         f"weights: {found['folder']} sha256 {found['sha256'][:12]}" if found["found"] else f"weights: {found['note']}"
     )
     console.print(line, highlight=False, markup=False)
-    for run in _runs(found.get("provenance", {})):
+    provenance = found.get("provenance", {})
+    for run in _runs(provenance):
         console.print(f"  run {run}", highlight=False, markup=False)
+    if found["found"]:
+        beside = ", ".join(found["beside"]) or "no decoder: they embed, but can't restore"
+        console.print(f"  beside the encoder: {beside}", highlight=False, markup=False)
+    behind = provenance.get("decoder")
+    for run in _runs(behind) if isinstance(behind, dict) else []:
+        console.print(f"  decoder's run {run}", highlight=False, markup=False)
 
     table = Table("network", "parameters", "trainable", "fixed")
     for name, count in facts["parameters"].items():
