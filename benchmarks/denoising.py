@@ -1,6 +1,6 @@
-"""Is the decoder worth having? White noise on segments that never trained it, and how much of it each method removes.
+"""Is the decoder worth having? Noise on segments that never trained it, and how much of it each method removes.
 
-    python -m benchmarks.denoising --radio RADIO [--data DIR] [--weights FOLDER] [--count 64]
+    python -m benchmarks.denoising --radio RADIO [--data DIR] [--weights FOLDER] [--count 64] [--colour 1]
 
 Signal-to-noise ratio (dB) of the output, mean over segments, beside the noisy input, Wiener filters of short-time
 spectra (plain, and decision-directed with the noise level estimated from the input, or told), and the same networks
@@ -17,15 +17,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
 from planformer.data.augment import unit_power
 from planformer.data.recordings import RecordingSet
+from planformer.errors import PlanFormerError
 from planformer.evaluation.compass import compass_sets
 from planformer.iq import deinterleave, interleave
 from planformer.models.planformer import PlanFormer
-from planformer.models.pretrained import resolve
 from planformer.models.restoration import Restorer
 from planformer.nn.spectral_gain import refine, short_time
 
@@ -49,14 +50,14 @@ def clean_segments(radio: Path, data: Path | None, count: int, seed: int) -> dic
     return {name: (unit_power(x), real) for name, (x, real) in audible.items()}
 
 
-def white_noise(shape: torch.Size, real: bool, generator: torch.Generator) -> Tensor:
-    """Unit power; real noise is made analytic, as every real signal is."""
-    noise = torch.randn(shape, generator=generator, dtype=torch.complex64)
+def noise_like(x: Tensor, real: bool, generator: torch.Generator, colour: float = 0.0) -> Tensor:
+    """Unit power, falling with frequency to the power ``colour``; real noise is made analytic, as real signals are."""
+    noise = torch.randn(x.shape, generator=generator, dtype=torch.complex64)
+    spectrum = torch.fft.fft(noise.real.to(torch.complex64) if real else noise)
+    spectrum = spectrum * (torch.fft.fftfreq(x.shape[-1]).abs() + 1e-3) ** (-colour / 2)
     if real:
-        spectrum = torch.fft.fft(noise.real.to(torch.complex64))
-        spectrum[:, shape[-1] // 2 :] = 0
-        noise = torch.fft.ifft(spectrum)
-    return unit_power(noise)
+        spectrum[:, x.shape[-1] // 2 :] = 0
+    return unit_power(torch.fft.ifft(spectrum))
 
 
 def noise_floor(power: Tensor, real: bool, level: Tensor | None, frame: int) -> Tensor:
@@ -112,27 +113,31 @@ def main() -> None:
     parser.add_argument("--weights", help="weights folder (default: the shipped ones)")
     parser.add_argument("--count", type=int, default=64, help="segments of each kind")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--colour", type=float, default=0.0, help="0: white noise, 1: pink, 2: brown")
     options = parser.parse_args()
-    encoder = PlanFormer.from_pretrained(options.weights).encoder
-    restorer = Restorer.load(encoder, resolve(options.weights))
+    try:
+        restorer = PlanFormer.from_pretrained(options.weights).restorer
+        sets = clean_segments(options.radio, options.data, options.count, options.seed)
+    except PlanFormerError as error:
+        parser.error(str(error))
     untrained = Restorer.random(0)
     table = Table("signals", "noisy", "wiener", "directed", "directed, level told", "untrained", "decoder", "refined")
-    for name, (clean, real) in clean_segments(options.radio, options.data, options.count, options.seed).items():
-        for snr in SNRS:
-            generator = torch.Generator().manual_seed(options.seed + snr)
-            level = torch.full((len(clean),), 10 ** (-snr / 10))
-            noisy = clean + level.sqrt()[:, None] * white_noise(clean.shape, real, generator)
-            decoded = networks(restorer, noisy)
-            outputs = (
-                noisy,
-                wiener(noisy, real),
-                wiener(noisy, real, memory=MEMORY),
-                wiener(noisy, real, level, memory=MEMORY),
-                refine(noisy, networks(untrained, noisy)),
-                decoded,
-                refine(noisy, decoded),
-            )
-            table.add_row(f"{name}, {snr} dB", *(f"{snr_db(clean, output):.1f}" for output in outputs))
+    for name, snr in track([(name, snr) for name in sets for snr in SNRS], description="denoising"):
+        clean, real = sets[name]
+        generator = torch.Generator().manual_seed(options.seed + snr)
+        level = torch.full((len(clean),), 10 ** (-snr / 10))
+        noisy = clean + level.sqrt()[:, None] * noise_like(clean, real, generator, options.colour)
+        decoded = networks(restorer, noisy)
+        outputs = (
+            noisy,
+            wiener(noisy, real),
+            wiener(noisy, real, memory=MEMORY),
+            wiener(noisy, real, level, memory=MEMORY),
+            refine(noisy, networks(untrained, noisy)),
+            decoded,
+            refine(noisy, decoded),
+        )
+        table.add_row(f"{name}, {snr} dB", *(f"{snr_db(clean, output):.1f}" for output in outputs))
     Console(width=120).print(table)
 
 
