@@ -11,8 +11,9 @@ from planformer import PlanFormer, PlanFormerConfig
 from planformer.errors import WeightsError
 from planformer.evaluation.demo import digits, sounds
 from planformer.evaluation.models import load_model, random_encoders
-from planformer.evaluation.reconstruction import reconstruction_section, snr_db
+from planformer.evaluation.reconstruction import reconstruction_section, snr_db, with_noise
 from planformer.models.restoration import Restorer
+from planformer.signals import from_array
 
 NARROW = PlanFormerConfig(channels=(4, 8, 16), dim=32)
 
@@ -54,9 +55,20 @@ def test_strips_need_a_decoder(tmp_path: Path) -> None:
     Restorer.random(0, NARROW).save(tmp_path)
     section = reconstruction_section(model.encoder, tmp_path, tasks)
     assert section is not None and [name for name, _ in section.pictures] == [
-        "reconstructions, digits", "reconstructions, sounds",
+        "reconstruct, digits", "denoise, digits", "reconstruct, sounds", "denoise, sounds",
     ]  # fmt: skip
     assert all(png.startswith(b"\x89PNG") for _, png in section.pictures)
+
+
+@pytest.mark.parametrize("kind", ["audio", "iq"])
+def test_noise_of_a_strip_has_its_power_and_its_side_of_the_band(kind: str) -> None:
+    x = np.exp(0.2j * np.arange(8192)) + 3
+    signal = from_array(x if kind == "iq" else x.real, kind=kind)  # type: ignore[arg-type]
+    noisy = with_noise(signal, 5, np.random.default_rng(0))
+    noise, varies = noisy.samples - signal.samples, signal.samples - signal.samples.mean()
+    assert 10 * np.log10(np.mean(np.abs(varies) ** 2) / np.mean(np.abs(noise) ** 2)) == pytest.approx(5, abs=0.2)
+    power = np.abs(np.fft.fft(noise[0])) ** 2
+    assert (power[4097:].sum() < 1e-6 * power.sum()) == (kind == "audio")
 
 
 def test_snr() -> None:

@@ -1,4 +1,4 @@
-"""Reconstruction strips for the report (Figure "Learned representation quality", Appendix E).
+"""Reconstruction and denoising strips for the report (Figure "Learned representation quality", Appendix E).
 
 Only for weights that come with a decoder. Beside each reconstruction stands that of untrained networks of the same
 architecture, since skip connections alone carry much of a signal.
@@ -20,10 +20,15 @@ from planformer.evaluation.run import LoadedTask
 
 if TYPE_CHECKING:
     from planformer.models.encoder import Encoder
-    from planformer.models.restoration import Restorer
+    from planformer.models.restoration import Restorer, Task
     from planformer.signals import Signal
 
 COLUMNS = 5
+NOISE_DB = 5
+STRIPS: dict[Task, tuple[str, ...]] = {
+    "reconstruct": ("input", "reconstruction", "untrained"),
+    "denoise": ("input", "noisy", "denoised", "untrained"),
+}
 SHOWN_SAMPLES = 400
 
 
@@ -40,32 +45,51 @@ def reconstruction_section(encoder: Encoder, folder: Path | None, tasks: Sequenc
     control = Restorer.random(0, encoder.config, size=trained.decoder.config.size)
     images = next((task for task in tasks if task.data.is_images), None)
     waves = next((task for task in tasks if task.data.kind in ("iq", "audio", "seismic")), None)
-    pictures = [strip(task, trained, control) for task in (images, waves) if task is not None]
-    if not pictures:
+    shown = [task for task in (images, waves) if task is not None]
+    if not shown:
         return None
+    pictures = [strip(task, trained, control, kind) for task in shown for kind in STRIPS]
     text = (
-        "Top: the signal. Middle: encoded and decoded. Bottom: through untrained networks. SNR in dB of the real part."
+        "Reconstruction: the signal, encoded and decoded, and through untrained networks. Denoising: the signal, with "
+        f"white noise {NOISE_DB} dB below it, denoised, and through untrained networks. SNR in dB of the real part."
     )
     return Section("Reconstructions", text=text, pictures=pictures)
 
 
-def strip(task: LoadedTask, trained: Restorer, control: Restorer) -> tuple[str, bytes]:
-    """A few items of a task: original, reconstruction, and the untrained control below each other."""
+def strip(task: LoadedTask, trained: Restorer, control: Restorer, kind: Task = "reconstruct") -> tuple[str, bytes]:
+    """A few items of a task: original, (noisy and) restored, and the untrained control below each other."""
     from matplotlib.figure import Figure
 
-    rows = np.random.default_rng(0).permutation(len(task.data))[:COLUMNS]
-    figure = Figure(figsize=(2.2 * COLUMNS, 5.6), layout="constrained")
-    axes = figure.subplots(3, len(rows), squeeze=False)
+    generator = np.random.default_rng(0)
+    rows = generator.permutation(len(task.data))[:COLUMNS]
+    names = STRIPS[kind]
+    figure = Figure(figsize=(2.2 * COLUMNS, 1.9 * len(names)), layout="constrained")
+    axes = figure.subplots(len(names), len(rows), squeeze=False)
     for column, row in enumerate(rows):
         signal = _excerpt(task.data.signal(int(row)))
-        versions = [signal, trained.run(signal, "reconstruct")[0], control.run(signal, "reconstruct")[0]]
+        seen = signal if kind == "reconstruct" else with_noise(signal, NOISE_DB, generator)
+        restored = [network.run(seen, kind)[0] for network in (trained, control)]
+        versions = [signal, *restored] if seen is signal else [signal, seen, *restored]
         for axis, version in zip(axes[:, column], versions, strict=True):
             _panel(axis, version, signal)
-    for axis, name in zip(axes[:, 0], ("input", "reconstruction", "untrained"), strict=True):
+    for axis, name in zip(axes[:, 0], names, strict=True):
         axis.set_ylabel(name)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
-    return f"reconstructions, {task.name}", buffer.getvalue()
+    return f"{kind}, {task.name}", buffer.getvalue()
+
+
+def with_noise(signal: Signal, snr_db: float, generator: np.random.Generator) -> Signal:
+    """White noise so far below what a signal varies by; that of a real signal is analytic, as the signal is."""
+    from planformer.signals import Signal, analytic
+
+    varies = signal.samples - signal.samples.mean(-1, keepdims=True)
+    shape, level = varies.shape, 10 ** (-snr_db / 20) * np.sqrt(np.mean(np.abs(varies) ** 2, axis=-1, keepdims=True))
+    if signal.is_analytic:
+        noise = analytic(generator.normal(size=shape)) / np.sqrt(2)
+    else:
+        noise = (generator.normal(size=shape) + 1j * generator.normal(size=shape)) / np.sqrt(2)
+    return Signal((signal.samples + level * noise).astype(np.complex64), signal.rate, signal.kind, signal.provenance)
 
 
 def _excerpt(signal: Signal) -> Signal:
