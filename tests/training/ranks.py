@@ -21,7 +21,10 @@ LIKENESS = [*COMMON, "networks.symmetry=false", "scenes.size=2", "extra.likeness
 LIKENESS += ["extra.descriptors_branch=clean", "extra.descriptors_calibration=80", "extra.likeness_start=2"]
 LIKENESS += ["extra.likeness_scenes={recorded: {start_tokens: 2}, letters: {amplitudes: 9}}"]
 CLASSES = [*COMMON, "networks.symmetry=false", "scenes.size=4", "scenes.classes=true", "extra.classes_weight=1"]
-VARIANTS = {"all": CHANGES, "likeness": LIKENESS, "classes": CLASSES}
+DECODER = [*COMMON, "networks.symmetry=false", "networks.decoder=compact", "networks.blindspot=false"]
+DECODER += ["optimizer.freeze=[encoder.*]", "objective.perceptual_weight=0", "objective.refined_weight=20"]
+DECODER += ["augment.keep_one_sided=true"]
+VARIANTS = {"all": CHANGES, "likeness": LIKENESS, "classes": CLASSES, "decoder": DECODER}
 STEPS = 5
 
 
