@@ -25,7 +25,7 @@ from planformer.models.restoration_compare import (
     snr_db,
 )
 from planformer.models.restoration_scale import Scale
-from planformer.signals import PreprocessConfig, Signal, from_array, read
+from planformer.signals import PreprocessConfig, Signal, from_array, read, resample_length, roll_back
 
 SMALL = PlanFormerConfig(channels=(4, 8, 16), dim=32, num_heads=4)
 SHORT_WINDOWS = SMALL.model_copy(update={"window": 256})  # a segment of 1,280 samples
@@ -368,6 +368,18 @@ def chirp(n: int = 10_000) -> np.ndarray:
     """A carrier that sweeps over a fifth of the band, in bursts."""
     t = np.arange(n)
     return np.exp(2j * np.pi * (0.05 * t + 1e-5 * t**2)) * (t % 4000 < 2500)
+
+
+@pytest.mark.parametrize(("size", "gain"), [(28, 1.0), (64, 4.0)])
+def test_the_shipped_decoder_takes_noise_from_pixels(size: int, gain: float) -> None:
+    """Large smooth patches, as pictures have; a picture smaller than a segment is not stretched to one first."""
+    y, x = np.mgrid[:size, :size] / size
+    clean = 100 + 80 * np.tanh(8 * np.sin(2 * np.pi * x) * np.sin(2 * np.pi * y + 1))
+    noisy = clean + 25 * np.random.default_rng(0).normal(size=clean.shape)
+    out = PlanFormer.from_pretrained().denoise(noisy, kind="image").samples.real
+    restored = roll_back(resample_length(out, 2 * size * size).real, size, size)[0]
+    middle = clean - clean.mean()
+    assert snr_db(middle, restored - clean.mean()) > snr_db(middle, noisy - clean.mean()) + gain
 
 
 @pytest.mark.parametrize("make", [harmonics, chirp])

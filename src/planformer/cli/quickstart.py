@@ -27,6 +27,7 @@ def quickstart(
     from planformer.evaluation.cost import measure_costs
     from planformer.evaluation.demo import demo_tasks
     from planformer.evaluation.models import load_model, random_encoders
+    from planformer.evaluation.reconstruction import reconstruction_section
     from planformer.evaluation.report import Report, write_report
     from planformer.evaluation.run import evaluate
 
@@ -39,6 +40,8 @@ def quickstart(
         run = evaluate(tasks, [*methods, *baselines], model=judged.name, reporter=reporter)
         reporter.start("measuring cost", 1)
         costs = measure_costs([*methods, *baselines], tasks[2].data, items=16)
+        reporter.start("reconstructions", 1)
+        strips = reconstruction_section(judged.model.encoder, judged.folder, tasks)
         report = Report(
             run,
             judged.weights,
@@ -47,6 +50,7 @@ def quickstart(
             title="PlanFormer quickstart",
             costs=costs,
             cost_items=tasks[2].title.lower(),
+            sections=[] if strips is None else [strips],
             settings={"per_class": per_class},
         )
         page = write_report(report, out)

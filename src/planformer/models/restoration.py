@@ -149,10 +149,11 @@ class Restorer:
         if signal.kind == "video":  # a frame is a segment of its own
             frames = signal.samples.reshape(signal.channels, int(signal.provenance.get("frames", 1)), -1)
             scale = self._signal_scale([signal.samples], remove_mean=True)
+            short = self._short(task) if frames.shape[-1] <= self.encoder.config.segment else "resample"
             for index in range(frames.shape[1]):
-                yield self._whole(frames[:, index], task, True, "resample", scale)
+                yield self._whole(frames[:, index], task, True, short, scale)
             return
-        short = "resample" if signal.kind == "image" else self.preprocess.short
+        short = self._short(task) if signal.kind == "image" else self.preprocess.short
         yield from self.stream_blocks(
             [signal.samples],
             task,
@@ -189,6 +190,10 @@ class Restorer:
     @property
     def preprocess(self) -> PreprocessConfig:
         return self.encoder.config.preprocess
+
+    def _short(self, task: Task) -> str:
+        """How a small picture fills a segment. Stretched, its noise would be smooth, and nothing told it apart."""
+        return self.preprocess.short if task == "denoise" else "resample"
 
     def _signal_scale(self, blocks: Iterable[ComplexArray], *, remove_mean: bool) -> Scale | None:
         """Mean and power of the whole signal where the model is fed with these; None: each segment's own."""
