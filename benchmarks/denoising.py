@@ -5,8 +5,8 @@
 Signal-to-noise ratio (dB) of the output, mean over segments, beside the noisy input, Wiener filters of short-time
 spectra (plain, and decision-directed with the noise level estimated from the input, or told), and the same networks
 untrained. "decoder" is the decoded waveform itself, "refined" what `planformer denoise` writes: the input through the
-filter that the waveform describes. ``--data`` adds real sounds, seismograms, pictures and text; radio is the part of
-each recording that is held out from training.
+filter that the waveform describes. ``--data`` adds real sounds, seismograms and text, and pictures with white noise on
+their pixels; radio is the part of each recording that is held out from training.
 """
 
 from __future__ import annotations
@@ -15,22 +15,29 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from scipy.ndimage import median_filter
+from scipy.signal import wiener as local_wiener
 from torch import Tensor
 
 from planformer.data.augment import unit_power
 from planformer.data.recordings import RecordingSet
 from planformer.errors import PlanFormerError
 from planformer.evaluation.compass import compass_sets
+from planformer.evaluation.tasks import get_task
+from planformer.evaluation.validation import validation_part
 from planformer.iq import deinterleave, interleave
 from planformer.models.planformer import PlanFormer
 from planformer.models.restoration import Restorer
 from planformer.nn.spectral_gain import refine, short_time
+from planformer.signals import roll_back
 
 SNRS = (0, 5, 10, 20)
+PICTURES = ("mnist", "fashion-mnist", "bloodcells")
 FRAME = 256
 MEMORY = 0.92
 
@@ -42,7 +49,7 @@ def clean_segments(radio: Path, data: Path | None, count: int, seed: int) -> dic
     chosen = np.sort(generator.choice(len(held_out), min(count, len(held_out)), replace=False))
     found = {"radio": (torch.from_numpy(held_out.sequences(chosen)), False)}
     for name, probe_set in compass_sets(data, "small").items() if data is not None else ():
-        if name not in ("rf-modulation", "powder"):
+        if name not in ("rf-modulation", "powder", *PICTURES):
             segments = probe_set.segments.reshape(len(probe_set.segments), -1, probe_set.segments.shape[-1])[:, 0]
             rows = np.sort(generator.choice(len(segments), min(count, len(segments)), replace=False))
             found[name] = (torch.from_numpy(np.ascontiguousarray(segments[rows])), True)
@@ -106,6 +113,39 @@ def snr_db(clean: Tensor, estimate: Tensor) -> float:
     return float((10 * torch.log10(clean.abs().square().mean(-1) / error)).mean())
 
 
+def picture_table(data: Path, model: PlanFormer, count: int, seed: int) -> Table:
+    """Noise on the pixels (of the second channel), beside a median filter and SciPy's local Wiener filter, 3 by 3."""
+    table = Table("pictures", "noisy", "median", "wiener", "refined")
+    for name in PICTURES:
+        task = get_task(name)
+        if not task.present(data):
+            continue
+        items = validation_part(name, task.load(data)).items
+        generator = np.random.default_rng(seed)
+        rows = np.sort(generator.choice(len(items), min(count, len(items)), replace=False))
+        clean = np.asarray(items[rows], np.float64)
+        clean = clean[..., 1] if clean.ndim == 4 else clean
+        spread = clean.std(axis=(1, 2), keepdims=True)
+        for snr in track(SNRS, description=name):
+            noisy = clean + 10 ** (-snr / 20) * spread * generator.normal(size=clean.shape)
+            outputs = (noisy, [median_filter(x, 3) for x in noisy], [local_wiener(x, 3) for x in noisy],
+                       [denoised_picture(model, x) for x in noisy])  # fmt: skip
+            table.add_row(f"{name}, {snr} dB", *(f"{pixel_snr_db(clean, np.asarray(out)):.1f}" for out in outputs))
+    return table
+
+
+def denoised_picture(model: PlanFormer, pixels: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    path = model.denoise(pixels, kind="image").samples.real
+    found: npt.NDArray[np.float64] = roll_back(path, *pixels.shape)[0]
+    return found
+
+
+def pixel_snr_db(clean: npt.NDArray[np.float64], estimate: npt.NDArray[np.float64]) -> float:
+    """What the pixels of a picture vary by over the error, mean over the pictures that are not blank."""
+    error, power = np.square(clean - estimate).mean(axis=(1, 2)), clean.var(axis=(1, 2))
+    return float(np.mean(10 * np.log10(power[power > 0] / error[power > 0])))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--radio", type=Path, required=True, help="folder of recordings (planformer simulate)")
@@ -116,7 +156,8 @@ def main() -> None:
     parser.add_argument("--colour", type=float, default=0.0, help="0: white noise, 1: pink, 2: brown")
     options = parser.parse_args()
     try:
-        restorer = PlanFormer.from_pretrained(options.weights).restorer
+        model = PlanFormer.from_pretrained(options.weights)
+        restorer = model.restorer
         sets = clean_segments(options.radio, options.data, options.count, options.seed)
     except PlanFormerError as error:
         parser.error(str(error))
@@ -139,6 +180,8 @@ def main() -> None:
         )
         table.add_row(f"{name}, {snr} dB", *(f"{snr_db(clean, output):.1f}" for output in outputs))
     Console(width=120).print(table)
+    if options.data is not None:
+        Console(width=120).print(picture_table(options.data, model, options.count, options.seed))
 
 
 if __name__ == "__main__":
