@@ -33,7 +33,7 @@ from planformer.evaluation.validation import validation_part
 from planformer.iq import deinterleave, interleave
 from planformer.models.planformer import PlanFormer
 from planformer.models.restoration import Restorer
-from planformer.nn.spectral_gain import refine, short_time
+from planformer.nn.spectral_gain import from_short_time, refine, short_time
 from planformer.signals import roll_back
 
 SNRS = (0, 5, 10, 20)
@@ -92,11 +92,7 @@ def wiener(
         signal = memory * kept + (1 - memory) * (now - floor).clamp_min(0)
         gains.append(signal / (signal + floor).clamp_min(1e-12))
         kept = gains[-1].square() * now
-    filtered = spectra * torch.stack(gains, -1)
-    window = torch.hann_window(frame)
-    return torch.istft(
-        filtered, frame, frame // 4, window=window, onesided=False, length=noisy.shape[-1], return_complex=True
-    )
+    return from_short_time(spectra * torch.stack(gains, -1), noisy.shape[-1])
 
 
 def networks(restorer: Restorer, noisy: Tensor) -> Tensor:

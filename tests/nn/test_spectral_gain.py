@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from planformer.nn.spectral_gain import FRAME, local_power, noise_level, refine, short_time
+from planformer.nn.spectral_gain import FRAME, from_short_time, local_power, noise_level, refine, short_time
 
 N = 5120
 
@@ -116,6 +116,12 @@ def test_a_dense_signal_that_the_waveform_follows_is_no_noise() -> None:
     signal = white()
     assert snr(signal, refine(signal, 0.5 * signal)) > 5  # at most a quarter is noise, so half and more of it passes
     assert snr(signal, refine(signal, 0.5 * signal.roll(1000, -1))) < 3
+
+
+@pytest.mark.parametrize(("n", "frame"), [(5120, FRAME), (1001, 64)])
+def test_short_time_spectra_are_turned_back(n: int, frame: int) -> None:
+    x = white()[:, :n]
+    torch.testing.assert_close(from_short_time(short_time(x, frame), n), x, atol=1e-5, rtol=0)
 
 
 def test_silence() -> None:

@@ -32,17 +32,20 @@ def refine(noisy: Tensor, decoded: Tensor, frame: int = FRAME) -> Tensor:
     spectra, found = short_time(noisy, frame), short_time(decoded, frame)
     prior, rest = local_power(found), (spectra - found).abs().square()
     noise = noise_level(spectra.abs().square().detach(), prior.detach(), rest.detach())
-    window = torch.hann_window(frame, device=noisy.device, dtype=prior.dtype)
-    filtered = spectra * (prior / (prior + noise + FLOOR))
-    return torch.istft(
-        filtered, frame, frame // 4, window=window, onesided=False, length=noisy.shape[-1], return_complex=True
-    )
+    return from_short_time(spectra * (prior / (prior + noise + FLOOR)), noisy.shape[-1])
 
 
 def short_time(x: Tensor, frame: int = FRAME) -> Tensor:
     """Complex ``[B, n]`` -> short-time spectra ``[B, frame, times]``, frequencies in the order of the FFT."""
     window = torch.hann_window(frame, device=x.device, dtype=x.real.dtype)
     return torch.stft(x, frame, frame // 4, window=window, onesided=False, return_complex=True)
+
+
+def from_short_time(spectra: Tensor, n: int) -> Tensor:
+    """Short-time spectra ``[B, frame, times]`` -> complex ``[B, n]``, the inverse of :func:`short_time`."""
+    frame = spectra.shape[1]
+    window = torch.hann_window(frame, device=spectra.device, dtype=spectra.real.dtype)
+    return torch.istft(spectra, frame, frame // 4, window=window, onesided=False, length=n, return_complex=True)
 
 
 def local_power(spectra: Tensor) -> Tensor:
