@@ -40,6 +40,7 @@ SNRS = (0, 5, 10, 20)
 PICTURES = ("mnist", "fashion-mnist", "bloodcells")
 FRAME = 256
 MEMORY = 0.92
+GAIN = "refined - directed"
 
 
 def clean_segments(radio: Path, data: Path | None, count: int, seed: int) -> dict[str, tuple[Tensor, bool]]:
@@ -103,10 +104,22 @@ def networks(restorer: Restorer, noisy: Tensor) -> Tensor:
     return deinterleave(torch.cat(parts)) * power
 
 
+def snr_each(clean: Tensor, estimate: Tensor) -> Tensor:
+    """Decibels of every segment."""
+    error = (estimate - clean).abs().square().mean(-1).clamp_min(1e-12)
+    return 10 * torch.log10(clean.abs().square().mean(-1) / error)
+
+
 def snr_db(clean: Tensor, estimate: Tensor) -> float:
     """Mean over the segments."""
-    error = (estimate - clean).abs().square().mean(-1).clamp_min(1e-12)
-    return float((10 * torch.log10(clean.abs().square().mean(-1) / error)).mean())
+    return float(snr_each(clean, estimate).mean())
+
+
+def paired(clean: Tensor, estimate: Tensor, other: Tensor) -> str:
+    """Mean difference of two outputs over the same segments, with its 95 % interval (normal)."""
+    difference = snr_each(clean, estimate) - snr_each(clean, other)
+    mean, reach = float(difference.mean()), 1.96 * float(difference.std()) / len(difference) ** 0.5
+    return f"{mean:+.1f} [{mean - reach:+.1f}, {mean + reach:+.1f}]"
 
 
 def picture_table(data: Path, model: PlanFormer, count: int, seed: int) -> Table:
@@ -158,7 +171,9 @@ def main() -> None:
     except PlanFormerError as error:
         parser.error(str(error))
     untrained = Restorer.random(0)
-    table = Table("signals", "noisy", "wiener", "directed", "directed, level told", "untrained", "decoder", "refined")
+    table = Table(
+        "signals", "noisy", "wiener", "directed", "directed, level told", "untrained", "decoder", "refined", GAIN
+    )
     for name, snr in track([(name, snr) for name in sets for snr in SNRS], description="denoising"):
         clean, real = sets[name]
         generator = torch.Generator().manual_seed(options.seed + snr)
@@ -174,8 +189,9 @@ def main() -> None:
             decoded,
             refine(noisy, decoded),
         )
-        table.add_row(f"{name}, {snr} dB", *(f"{snr_db(clean, output):.1f}" for output in outputs))
-    Console(width=120).print(table)
+        figures = [f"{snr_db(clean, output):.1f}" for output in outputs]
+        table.add_row(f"{name}, {snr} dB", *figures, paired(clean, outputs[-1], outputs[2]))
+    Console(width=140).print(table)
     if options.data is not None:
         Console(width=120).print(picture_table(options.data, model, options.count, options.seed))
 
