@@ -75,7 +75,7 @@ def publish_decoder(path: Path, out: Path, *, which: str = "best") -> Path:
     if encoder.keys() != own.keys() or any(not torch.equal(encoder[name], own[name]) for name in own):
         raise InputError(f"{out}: another encoder than the one behind which the decoder of {path} was trained")
     origin = _provenance(stored["model"].provenance, run)
-    earlier = [past for past in _earlier(run) if past.get("recipe", {}).get("networks", {}).get("decoder") == "compact"]
+    earlier = [past for past in _earlier(run) if _decodes(past)]
     decoder = stored["decoder"]
     write_component(
         out,
@@ -86,6 +86,12 @@ def publish_decoder(path: Path, out: Path, *, which: str = "best") -> Path:
         provenance={"decoder": origin | ({"continues": earlier} if earlier else {})},
     )
     return out
+
+
+def _decodes(origin: dict[str, Any]) -> bool:
+    """Whether the run of a provenance trained a decoder, too."""
+    decoder = origin.get("recipe", {}).get("networks", {}).get("decoder", "none")
+    return bool(decoder != "none")
 
 
 def _is_weights(path: Path) -> bool:
