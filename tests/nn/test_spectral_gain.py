@@ -133,7 +133,7 @@ def test_silence() -> None:
 def test_gradients_reach_the_waveform() -> None:
     decoded = white(2).requires_grad_()
     (refine(white(2, seed=5), decoded) - tone(batch=2)).abs().square().mean().backward()
-    assert decoded.grad is not None and decoded.grad.abs().amin() >= 0 and decoded.grad.abs().mean() > 0
+    assert decoded.grad is not None and (decoded.grad.abs() > 0).all()
     silent = torch.zeros(2, N, dtype=torch.complex64, requires_grad=True)
     refine(white(2), silent).abs().square().mean().backward()
     assert silent.grad is not None and torch.view_as_real(silent.grad).isfinite().all()

@@ -63,7 +63,7 @@ def augment(
     (torch.Size([4, 10240]), torch.Size([4, 5]))
     """
     config = config or AugmentConfig()
-    kept = one_sided(x) if config.keep_one_sided else torch.zeros(len(x), dtype=torch.bool)
+    kept = one_sided(x) if config.keep_one_sided else None
     transformed, code = transform(x, generator, config=config, still=kept)
     return add_noise(transformed, code, generator, snr_range=snr_range, analytic=kept)
 

@@ -79,12 +79,12 @@ def strip(task: LoadedTask, trained: Restorer, control: Restorer, kind: Task = "
     return f"{kind}, {task.name}", buffer.getvalue()
 
 
-def with_noise(signal: Signal, snr_db: float, generator: np.random.Generator) -> Signal:
+def with_noise(signal: Signal, below_db: float, generator: np.random.Generator) -> Signal:
     """White noise so far below what a signal varies by; that of a real signal is analytic, as the signal is."""
     from planformer.signals import Signal, analytic
 
     varies = signal.samples - signal.samples.mean(-1, keepdims=True)
-    shape, level = varies.shape, 10 ** (-snr_db / 20) * np.sqrt(np.mean(np.abs(varies) ** 2, axis=-1, keepdims=True))
+    shape, level = varies.shape, 10 ** (-below_db / 20) * np.sqrt(np.mean(np.abs(varies) ** 2, axis=-1, keepdims=True))
     if signal.is_analytic:
         noise = analytic(generator.normal(size=shape)) / np.sqrt(2)
     else:
