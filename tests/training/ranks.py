@@ -24,7 +24,8 @@ CLASSES = [*COMMON, "networks.symmetry=false", "scenes.size=4", "scenes.classes=
 DECODER = [*COMMON, "networks.symmetry=false", "networks.decoder=compact", "networks.blindspot=false"]
 DECODER += ["optimizer.freeze=[encoder.*]", "objective.perceptual_weight=0", "objective.refined_weight=20"]
 DECODER += ["augment.keep_one_sided=true"]
-VARIANTS = {"all": CHANGES, "likeness": LIKENESS, "classes": CLASSES, "decoder": DECODER}
+NAMED = [*LIKENESS, "scenes.named=1", "extra.emitters_weight=1", "extra.emitters_start=solved"]
+VARIANTS = {"named": NAMED, "all": CHANGES, "likeness": LIKENESS, "classes": CLASSES, "decoder": DECODER}
 STEPS = 5
 
 

@@ -179,6 +179,27 @@ def test_likeness_alone_trains_the_encoder_towards_its_target():
     assert found[-1] < 0.7 * found[0]
 
 
+def test_named_scenes_are_asked_for_their_emitters_and_for_nothing_else():
+    changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0", "scenes.named=1")
+    changes += ("extra.likeness_start=3.0", "extra.emitters_weight=2.0", "extra.emitters_start=solved")
+    trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    batch = stream.batch(0)
+    seen = []
+    trainee.extra.descriptors.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    output = trainee(batch)
+    assert torch.equal(torch.view_as_real(seen[0]).flatten(1), batch.clean[:4]), "four of eight are described"
+    assert list(output.terms) == ["extra/likeness", "extra/emitters"]
+    changed = stream.batch(0)
+    changed.clean[4:] = stream.batch(1).clean[4:]
+    again = trainee(changed)
+    assert float(again.raw["extra/likeness"]) == pytest.approx(float(output.raw["extra/likeness"]), rel=1e-5)
+    assert float(again.raw["extra/emitters"]) != pytest.approx(float(output.raw["extra/emitters"]), rel=1e-3)
+    assert_every_weight_has_gradient(trainee, output)
+    found = trained(trainee, batch, "extra/emitters", steps=40)
+    assert found[-1] < 0.7 * found[0]
+
+
 def test_likeness_describes_the_signal_without_the_noise_where_it_is_known():
     changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0", "scenes.noise_free=true")
     trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from planformer.data.scenes import NAMES
+from planformer.data.scenes import NAMED, NAMES
 from planformer.errors import ConfigError
 from planformer.iq import deinterleave
 from planformer.training.sources import MemorySet
@@ -205,6 +205,61 @@ def test_what_is_described_may_lack_the_noise_of_the_receiver():
     assert torch.equal(torch.cat([r.batch(5).described for r in ranks]), whole.described)
     with pytest.raises(ConfigError, match="noise_free and"):
         tiny_recipe("scenes.size=4", "scenes.noise_free=true", "scenes.classes=true")
+
+
+def test_named_scenes_are_as_recorded_in_equal_parts_and_the_same_however_many_processes():
+    tones = tone_set(per_emitter=12, emitters=4)
+    tones.collections = ["left"] * 24 + ["right"] * 24
+    named = ("extra.emitters_weight=1", "scenes.size=4", "scenes.named=1")
+    stream = BatchStream(tones, tiny_recipe(*named, "scenes.named_from={right: 1}"))
+    batches = [stream.batch(step) for step in range(6)]
+    for batch in batches:
+        assert (batch.scenes[:4] != NAMED).all() and (batch.scenes[4:] == NAMED).all()
+        assert batch.plain[4:].all()
+        assert sorted(batch.labels[4:].tolist()) == [2, 2, 3, 3], "both emitters of the collection, equally often"
+        for row in deinterleave(batch.clean[4:]):
+            unit = tones.sequences(np.arange(48))
+            unit = unit / np.sqrt(np.square(np.abs(unit)).mean(1, keepdims=True))
+            assert np.abs(unit - row.numpy()).max(1).min() < 1e-5, "a sequence as it was recorded"
+    both = BatchStream(tones, tiny_recipe(*named))
+    found = [tuple(sorted(set(both.batch(step).labels[4:].tolist()))) for step in range(20)]
+    assert set(found) == {(0, 1), (2, 3)}, "every collection, and never two in one scene"
+    ranks = [BatchStream(tones, tiny_recipe(*named), rank=r, world=2).batch(5) for r in range(2)]
+    whole = BatchStream(tones, tiny_recipe(*named, "data.shards=2")).batch(5)
+    assert torch.equal(torch.cat([r.clean for r in ranks]), whole.clean)
+    assert torch.equal(torch.cat([r.scenes for r in ranks]), whole.scenes)
+
+
+def test_batches_without_named_scenes_are_what_they_were(data):
+    """Naming adds scenes behind the others: what the others show is drawn as before."""
+    data.collections = ["one"] * len(data)
+    plain = BatchStream(data, tiny_recipe("scenes.size=4", "data.batch_size=4")).batch(3)
+    named = BatchStream(
+        data, tiny_recipe("scenes.size=4", "data.batch_size=8", "scenes.named=1", "extra.emitters_weight=1")
+    ).batch(3)
+    assert torch.equal(plain.scenes, named.scenes[:4])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("scenes.named=1",), "extra.emitters_weight"),
+        (("scenes.named=2", "extra.emitters_weight=1"), "leaves no other scene"),
+        (("scenes.named=1", "extra.emitters_weight=1", "scenes.classes=true"), "scenes.classes"),
+        (("scenes.named=1", "extra.emitters_weight=1", "scenes.named_from={a: 0}"), "above 0"),
+        (("scenes.named=1", "extra.emitters_weight=1", "scenes.named_from={a: -1}"), "above 0"),
+        (("scenes.named=1", "extra.emitters_weight=1", "scenes.named_from={nowhere: 1}"), "no recording of nowhere"),
+    ],
+)
+def test_named_scenes_that_cannot_be_are_refused(data, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        BatchStream(data, tiny_recipe("scenes.size=4", *changes))
+
+
+def test_a_single_emitter_is_nobody_to_tell_apart():
+    alone = tone_set(emitters=1)
+    with pytest.raises(ConfigError, match="nobody to tell apart"):
+        BatchStream(alone, tiny_recipe("scenes.size=4", "scenes.named=1", "extra.emitters_weight=1"))
 
 
 def test_members_of_a_scene_have_classes_and_the_same_however_many_processes():

@@ -10,6 +10,7 @@ have of their own are both drawn at random.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -33,11 +34,13 @@ from planformer.data.kinds import unit_where_present
 from planformer.data.letters import letter_signals
 from planformer.data.pictures import picture_signals
 from planformer.data.selective import FREQUENCIES, TIMES, selective_fade
+from planformer.errors import ConfigError
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 
 NAMES = ("recorded", "general", "voice", "tone", "picture", "letters")
+NAMED = len(NAMES)  # number of the scenes that ScenesConfig.named adds: as recorded, and only who sends is asked
 NOISY_PROB, NOISE_DB = 0.6, 30.0  # of the scenes as recorded; the signal is 0 to so many dB above the noise
 CANDIDATES = 12  # for each relative that is to have a near spectrum
 MADE_UP = (0.6, 0.6, 0.9)  # ScenesConfig.related of every scene that is not as recorded
@@ -67,6 +70,15 @@ class ScenesConfig(BaseModel):
     noise_free: bool = Field(
         default=False, description="as recorded: descriptors are those of the signal without the receiver's noise"
     )
+    named: int = Field(
+        default=0,
+        ge=0,
+        description="scenes of every batch that are as recorded, without added noise, in equal parts of the emitters "
+        "of one collection: only who sends is asked of them (extra.emitters_weight), no description",
+    )
+    named_from: dict[str, float] = Field(
+        default={}, description="collection -> how often a named scene is of it; none: of all with two emitters alike"
+    )
     words: float = Field(
         default=0.0, ge=0, le=1, description="letters: chance that they come in words, each after those it likes"
     )
@@ -77,6 +89,12 @@ class ScenesConfig(BaseModel):
             raise ValueError(f"scenes.size={self.size} needs a share above 0: {', '.join(NAMES)}")
         if self.noise_free and self.classes:
             raise ValueError("scenes.noise_free and scenes.classes: members of a class differ by their channels, too")
+        if self.named and self.classes:
+            raise ValueError("scenes.named and scenes.classes: members of a named scene have their emitters as classes")
+        if any(not share >= 0 for share in self.named_from.values()) or sum(self.named_from.values()) == 0 < len(
+            self.named_from
+        ):
+            raise ValueError("scenes.named_from: shares of 0 or more, at least one of them above 0")
         if list(self.related) != sorted(self.related) or not 0 <= self.related[0] <= self.related[-1] <= 1:
             raise ValueError(f"scenes.related={list(self.related)}: three chances from 0 to 1 that do not fall")
         return self
@@ -120,6 +138,38 @@ def relatives(
             others = others[np.argsort(distance, kind="stable")[: size - 1]]
         rows.append(np.concatenate(([first], others)))
     return np.concatenate(rows).astype(np.int64)
+
+
+class NamedScenes:
+    """Draws scenes as recorded whose members are those of one collection, every emitter as often as another.
+
+    ``shares`` is :attr:`ScenesConfig.named_from`. Emitters are told apart by their hardware only where everything else
+    is alike, and by a network that has heard each of them through many channels; scenes as they are otherwise drawn
+    hold few sequences of any one emitter.
+
+    >>> scenes = NamedScenes(["a", "a", "b", "b", "c"], np.array([0, 1, 2, 3, 4]), {"b": 1.0})
+    >>> sorted(scenes.draw(4, np.random.default_rng(0)).tolist())
+    [2, 2, 3, 3]
+    """
+
+    def __init__(self, collections: Sequence[str], emitters: IntArray, shares: dict[str, float]) -> None:
+        found = np.asarray(collections)
+        rows = {str(name): np.flatnonzero(found == name) for name in np.unique(found)}
+        if unknown := sorted(set(shares) - set(rows)):
+            raise ConfigError(f"scenes.named_from: no recording of {', '.join(unknown)} (there are: {', '.join(rows)})")
+        by_emitter = {name: [of[emitters[of] == code] for code in np.unique(emitters[of])] for name, of in rows.items()}
+        chosen = shares or {name: float(len(parts) > 1) for name, parts in by_emitter.items()}
+        self.pools = [by_emitter[name] for name, share in chosen.items() if share > 0]
+        if not self.pools or min(map(len, self.pools)) < 2:
+            raise ConfigError("scenes.named needs collections of two emitters or more: there is nobody to tell apart")
+        weights = np.array([share for share in chosen.values() if share > 0])
+        self.shares = weights / weights.sum()
+
+    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Indices of the members of one scene."""
+        pool = self.pools[rng.choice(len(self.pools), p=self.shares)]
+        order = rng.permutation(len(pool))
+        return np.array([rng.choice(pool[order[k % len(pool)]]) for k in range(size)], np.int64)
 
 
 def coarse_spectra(x: npt.NDArray[np.complex64], bands: int = 32) -> FloatArray:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from planformer.data.scenes import NAMES
+from planformer.data.scenes import NAMED, NAMES
 from planformer.iq import deinterleave
 from planformer.losses.batch_probe import add_classes, class_gram, compressed_gram, leave_one_out, standardised
 from planformer.losses.contrast import contrast
@@ -118,17 +118,20 @@ class ExtraTerms(nn.Module):
                 self.descriptor_loss.start_map()
         if self.likeness is not None:
             known = ("labels", "plain", "scenes")
-            labels, plain, scenes = (torch.cat([getattr(batch, name) for batch, _ in seen]) for name in known)
+            columns = ([_without_named(getattr(batch, name), batch) for batch, _ in seen] for name in known)
+            labels, plain, scenes = (torch.cat(column) for column in columns)
             self.likeness.calibrate(torch.cat(embeddings), described, labels, plain, scenes)
         self._start_emitters([batch for batch, _ in seen[:enough]], embeddings)
 
     def _start_emitters(self, batches: list[TrainingBatch], embeddings: list[Tensor]) -> None:
-        """Begin the emitters' head, where it is asked for, from the sequences that are as recorded."""
+        """Begin the emitters' head, where it is asked for, from the described sequences that are as recorded."""
         if self.config.emitters_weight == 0 or self.config.emitters_start != "solved":
             return
         pairs = list(zip(batches, embeddings, strict=True))
-        rows = torch.cat([embedding[: len(batch.clean)][batch.plain] for batch, embedding in pairs])
-        labels = torch.cat([batch.labels[batch.plain] for batch in batches])
+        plain = [_without_named(batch.plain, batch) for batch in batches]
+        rows = torch.cat([found[: len(own)][own] for (_, found), own in zip(pairs, plain, strict=True)])
+        named = [_without_named(batch.labels, batch) for batch in batches]
+        labels = torch.cat([label[own] for label, own in zip(named, plain, strict=True)])
         if len(rows) > 1:
             start_classifier(self.emitter_head, standardise(rows), labels)
 
@@ -169,15 +172,15 @@ class ExtraTerms(nn.Module):
     ) -> None:
         """Descriptors read from the branches the recipe names, in one batch."""
         assert self.descriptors is not None
-        embeddings = {"clean": _full(clean.embedding), "augmented": _full(noisy.embedding)}
-        pairs = [(embeddings[branch], x) for branch, x in self._described(batch)]
+        embeddings = {"clean": clean.embedding, "augmented": noisy.embedding}
+        pairs = [(_full(_without_named(embeddings[name], batch)), x) for name, x in self._described(batch)]
         described = self.describe(torch.cat([x for _, x in pairs]))
         # Joined over the processes, so that all of them standardise alike and log the same loss.
         rows = {
             "embedding": torch.cat([e for e, _ in pairs]),
-            "emitters": batch.labels.repeat(len(pairs)),
-            "plain": batch.plain.float().repeat(len(pairs)),
-            "scenes": batch.scenes.repeat(len(pairs)),
+            "emitters": _without_named(batch.labels, batch).repeat(len(pairs)),
+            "plain": _without_named(batch.plain, batch).float().repeat(len(pairs)),
+            "scenes": _without_named(batch.scenes, batch).repeat(len(pairs)),
         }
         joined = gather_batch({**rows, **described}, same_size=True)
         embedding, emitters, plain, scenes = (joined.pop(name) for name in rows)
@@ -244,11 +247,12 @@ class ExtraTerms(nn.Module):
         return described
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:
-        """The branches that are read, each with the signals whose descriptors are asked for."""
+        """The branches that are read, each with the signals whose descriptors are asked for (in no named scene)."""
         augmented = batch.target if self.config.descriptors_of == "signal" else batch.noisy
         clean = batch.clean if batch.described is None else batch.described
         both = [("clean", clean), ("augmented", augmented)]
-        return [(name, x) for name, x in both if self.config.descriptors_branch in (name, "both")]
+        chosen = [(name, x) for name, x in both if self.config.descriptors_branch in (name, "both")]
+        return [(name, _without_named(x, batch)) for name, x in chosen]
 
     def _start(self, clean: EncoderOutput, batch: TrainingBatch) -> Tensor:
         """Error of the start's embedding in units of its variance over the batch."""
@@ -281,6 +285,12 @@ def start_classifier(head: nn.Linear, rows: Tensor, labels: Tensor, ridge: float
 def _full(x: Tensor) -> Tensor:
     """At least single precision."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def _without_named(rows: Tensor, batch: TrainingBatch) -> Tensor:
+    """The rows of a batch that are asked for more than who sends; as many in every process."""
+    named = batch.scenes == NAMED
+    return rows[~named] if bool(named.any()) else rows
 
 
 def _add(output: LossOutput, name: str, value: Tensor, weight: float) -> None:

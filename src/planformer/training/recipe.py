@@ -205,6 +205,10 @@ class Recipe(Section):
             raise ValueError("extra.likeness_weight stands alone: descriptors_weight and probe_weight must be 0")
         if self.extra.likeness_weight > 0 and self.extra.descriptors_branch != "clean":
             raise ValueError("extra.likeness_weight needs extra.descriptors_branch=clean: scenes are of that branch")
+        if self.scenes.named and (size < 2 or self.extra.emitters_weight == 0):
+            raise ValueError("scenes.named needs scenes.size and extra.emitters_weight: who sends is all that is asked")
+        if size > 1 and self.scenes.named >= self.data.batch_size // size:
+            raise ValueError("scenes.named leaves no other scene in a batch of data.batch_size sequences")
         if self.scenes.classes and (size < 4 or size % 2):
             raise ValueError("scenes.classes needs an even scenes.size of 4 or more: two members a class or more")
         if self.extra.classes_weight > 0 and not self.scenes.classes:

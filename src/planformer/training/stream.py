@@ -26,7 +26,7 @@ from planformer.data.episodes import draw_classes, members, stage_episode
 from planformer.data.kinds import companions, first_of, vary
 from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
-from planformer.data.scenes import NAMES, FloatArray, coarse_spectra, relatives, stage
+from planformer.data.scenes import NAMED, NAMES, FloatArray, NamedScenes, coarse_spectra, relatives, stage
 from planformer.iq import interleave
 from planformer.training.curriculum import snr_range
 from planformer.training.recipe import Balance, Recipe
@@ -71,7 +71,7 @@ class TrainingBatch:
     labels: Tensor
     plain: Tensor  # bool [B]: as recorded but for the channel of a kind or a receiver's noise, not diversified
     kinds: Tensor  # [B]: number of the kind, over all processes
-    scenes: Tensor  # [B]: place in planformer.data.scenes.NAMES of its scene, -1 without scenes
+    scenes: Tensor  # [B]: place in planformer.data.scenes.NAMES of its scene, or NAMED; -1 without scenes
     described: Tensor | None = None  # like clean, where descriptors are those of another signal than the encoder sees
     mixture: MixtureBatch | None = None
     clean_b: Tensor | None = None
@@ -120,6 +120,10 @@ class BatchStream:
             )
             for shard in self.shard_ids
         ]
+        self._named = None
+        if recipe.scenes.size > 1 and recipe.scenes.named:
+            emitters = np.asarray(data.labels, np.int64)
+            self._named = NamedScenes(data.collections, emitters, recipe.scenes.named_from)
 
     def kind(self, step: int) -> Literal["single", "separation"]:
         """Separation batches are spread evenly: with share 1/2 every second one."""
@@ -139,7 +143,7 @@ class BatchStream:
         rng = np.random.default_rng([recipe.seed, step, shard])
         if recipe.scenes.size > 1:
             indices, sources, x, scenes, kinds = self._scenes(sampler.batch(step), generator, rng)
-            plain = scenes == NAMES.index("recorded")
+            plain = (scenes == NAMES.index("recorded")) | (scenes == NAMED)
             noise_free = recipe.scenes.noise_free
             described = interleave(torch.where(plain[:, None], sources, x)) if noise_free else None
         else:
@@ -192,18 +196,24 @@ class BatchStream:
         scene's name in ``NAMES``, and the place of the first of its class, which is itself without ``scenes.classes``.
         """
         scenes, general = self.recipe.scenes, self.recipe.diversify
-        drawn = rng.choice(len(NAMES), len(indices) // scenes.size, p=scenes.shares)
+        firsts = indices[:: scenes.size][: len(indices) // scenes.size - scenes.named]
+        drawn = rng.choice(len(NAMES), len(firsts), p=scenes.shares)
         names = [NAMES[i] for i in drawn]
-        indices = relatives(indices[:: scenes.size], self._relations, rng, names, scenes, self._spectra)
+        indices = relatives(firsts, self._relations, rng, names, scenes, self._spectra)
         places = torch.from_numpy(drawn).repeat_interleave(scenes.size)
         if scenes.classes:
             return self._episodes(indices, names, places, generator, rng)
+        if self._named is not None:
+            more = [self._named.draw(scenes.size, rng) for _ in range(scenes.named)]
+            indices = np.concatenate((indices, *more))
+            places = torch.cat((places, torch.full((scenes.named * scenes.size,), NAMED)))
         x = unit_power(torch.from_numpy(self.data.sequences(indices)))
-        parts = [
+        made = [
             stage(part, name, generator, general, scenes.words)
-            for part, name in zip(x.split(scenes.size), names, strict=True)
+            for part, name in zip(x.split(scenes.size), names, strict=False)  # what is left over is named
         ]
-        return indices, x, torch.cat(parts), places, torch.arange(len(indices))
+        named = x[len(names) * scenes.size :]
+        return indices, x, torch.cat((*made, named)), places, torch.arange(len(indices))
 
     def _episodes(
         self,
