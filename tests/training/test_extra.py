@@ -138,6 +138,19 @@ def test_the_emitters_head_may_begin_as_a_regression():
     assert losses["solved"] < 0.8 * losses["random"]
 
 
+def test_the_emitters_head_begins_with_what_named_scenes_know():
+    """Most of what is as recorded may lie in named scenes, which are not described."""
+    changes = ("networks.symmetry=false", "extra.emitters_weight=1.0", "extra.emitters_count=5", "scenes.size=4")
+    changes += ("extra.likeness_weight=1.0", "extra.descriptors_branch=clean", "extra.descriptors_calibration=128")
+    changes += ("scenes.named=1", "scenes.recorded=0")
+    losses = {}
+    for start in ("random", "solved"):
+        trainee, stream = build(*changes, f"extra.emitters_start={start}")
+        trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+        losses[start] = float(trainee(stream.batch(50)).raw["extra/emitters"])
+    assert losses["solved"] < 0.8 * losses["random"]
+
+
 def test_a_started_classifier_knows_its_rows():
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(200) % 4

@@ -230,6 +230,29 @@ def test_named_scenes_are_as_recorded_in_equal_parts_and_the_same_however_many_p
     assert torch.equal(torch.cat([r.scenes for r in ranks]), whole.scenes)
 
 
+def test_scenes_as_recorded_may_begin_in_some_collections():
+    tones = tone_set(per_emitter=12, emitters=4)
+    tones.collections = ["left"] * 24 + ["right"] * 24
+    alone = [f"scenes.{name}={int(name == 'recorded')}" for name in NAMES]
+    changes = (*alone, "scenes.size=4", "scenes.related=[0, 1, 1]")  # relatives of the same collection
+    found = {}
+    for share in ("{right: 1}", "{left: 1, right: 1}", "{}"):
+        stream = BatchStream(tones, tiny_recipe(*changes, f"scenes.recorded_from={share}"))
+        labels = torch.cat([stream.batch(step).labels for step in range(12)])
+        found[share] = float((labels >= 2).float().mean())
+    assert found["{right: 1}"] == 1
+    assert 0.2 < found["{left: 1, right: 1}"] < 0.8
+    whole = BatchStream(tones, tiny_recipe(*changes, "scenes.recorded_from={right: 1}", "data.shards=2")).batch(5)
+    ranks = [
+        BatchStream(tones, tiny_recipe(*changes, "scenes.recorded_from={right: 1}"), rank=r, world=2) for r in range(2)
+    ]
+    assert torch.equal(torch.cat([r.batch(5).clean for r in ranks]), whole.clean)
+    with pytest.raises(ConfigError, match=r"recorded_from: no recording of up \(there are: left, right\)"):
+        BatchStream(tones, tiny_recipe(*changes, "scenes.recorded_from={up: 1}"))
+    with pytest.raises(ConfigError, match="recorded_from: shares"):
+        tiny_recipe(*changes, "scenes.recorded_from={left: -1, right: 2}")
+
+
 def test_batches_without_named_scenes_are_what_they_were(data):
     """Naming adds scenes behind the others: what the others show is drawn as before."""
     data.collections = ["one"] * len(data)

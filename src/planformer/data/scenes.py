@@ -64,6 +64,10 @@ class ScenesConfig(BaseModel):
         description="as recorded: chance that relatives are of any kind, of any or the same collection, and so on to "
         "protocol; else of the same emitter",
     )
+    recorded_from: dict[str, float] = Field(
+        default={},
+        description="collection -> how often a scene as recorded begins in it; none: as batches are balanced",
+    )
     near: float = Field(
         default=0.0, ge=0, le=1, description="as recorded: chance that relatives are those with the nearest spectra"
     )
@@ -91,10 +95,10 @@ class ScenesConfig(BaseModel):
             raise ValueError("scenes.noise_free and scenes.classes: members of a class differ by their channels, too")
         if self.named and self.classes:
             raise ValueError("scenes.named and scenes.classes: members of a named scene have their emitters as classes")
-        if any(not share >= 0 for share in self.named_from.values()) or sum(self.named_from.values()) == 0 < len(
-            self.named_from
-        ):
-            raise ValueError("scenes.named_from: shares of 0 or more, at least one of them above 0")
+        for name in ("named_from", "recorded_from"):
+            shares = getattr(self, name).values()
+            if shares and not (min(shares) >= 0 and sum(shares) > 0):
+                raise ValueError(f"scenes.{name}: shares of 0 or more, at least one of them above 0")
         if list(self.related) != sorted(self.related) or not 0 <= self.related[0] <= self.related[-1] <= 1:
             raise ValueError(f"scenes.related={list(self.related)}: three chances from 0 to 1 that do not fall")
         return self
@@ -140,6 +144,33 @@ def relatives(
     return np.concatenate(rows).astype(np.int64)
 
 
+def rows_of(collections: Sequence[str], shares: dict[str, float], where: str) -> dict[str, IntArray]:
+    """The rows of each collection that has a share; one that is not there is an error that names ``where``."""
+    found = np.asarray(collections)
+    if unknown := sorted(set(shares) - set(found.tolist())):
+        known = ", ".join(np.unique(found).tolist())
+        raise ConfigError(f"{where}: no recording of {', '.join(unknown)} (there are: {known})")
+    return {name: np.flatnonzero(found == name) for name, share in shares.items() if share > 0}
+
+
+class CollectionDraw:
+    """Draws sequences by collection: ``shares`` is :attr:`ScenesConfig.recorded_from`.
+
+    >>> draw = CollectionDraw(["a", "b", "b"], {"b": 2.0, "a": 0.0})
+    >>> draw.first(np.random.default_rng(0)) in (1, 2)
+    True
+    """
+
+    def __init__(self, collections: Sequence[str], shares: dict[str, float]) -> None:
+        self.pools = list(rows_of(collections, shares, "scenes.recorded_from").values())
+        weights = np.array([share for share in shares.values() if share > 0])
+        self.shares = weights / weights.sum()
+
+    def first(self, rng: np.random.Generator) -> int:
+        """One sequence."""
+        return int(rng.choice(self.pools[rng.choice(len(self.pools), p=self.shares)]))
+
+
 class NamedScenes:
     """Draws scenes as recorded whose members are those of one collection, every emitter as often as another.
 
@@ -153,17 +184,15 @@ class NamedScenes:
     """
 
     def __init__(self, collections: Sequence[str], emitters: IntArray, shares: dict[str, float]) -> None:
-        found = np.asarray(collections)
-        rows = {str(name): np.flatnonzero(found == name) for name in np.unique(found)}
-        if unknown := sorted(set(shares) - set(rows)):
-            raise ConfigError(f"scenes.named_from: no recording of {', '.join(unknown)} (there are: {', '.join(rows)})")
-        by_emitter = {name: [of[emitters[of] == code] for code in np.unique(emitters[of])] for name, of in rows.items()}
-        chosen = shares or {name: float(len(parts) > 1) for name, parts in by_emitter.items()}
-        self.pools = [by_emitter[name] for name, share in chosen.items() if share > 0]
-        if not self.pools or min(map(len, self.pools)) < 2:
+        several = shares or dict.fromkeys(sorted(set(collections)), 1.0)
+        rows = rows_of(collections, several, "scenes.named_from")
+        pools = {name: [of[emitters[of] == code] for code in np.unique(emitters[of])] for name, of in rows.items()}
+        if not shares:
+            pools = {name: pool for name, pool in pools.items() if len(pool) > 1}
+        if not pools or min(map(len, pools.values())) < 2:
             raise ConfigError("scenes.named needs collections of two emitters or more: there is nobody to tell apart")
-        weights = np.array([share for share in chosen.values() if share > 0])
-        self.shares = weights / weights.sum()
+        weights = np.array([several[name] for name in pools])
+        self.pools, self.shares = list(pools.values()), weights / weights.sum()
 
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
         """Indices of the members of one scene."""

@@ -121,19 +121,27 @@ class ExtraTerms(nn.Module):
             columns = ([_without_named(getattr(batch, name), batch) for batch, _ in seen] for name in known)
             labels, plain, scenes = (torch.cat(column) for column in columns)
             self.likeness.calibrate(torch.cat(embeddings), described, labels, plain, scenes)
-        self._start_emitters([batch for batch, _ in seen[:enough]], embeddings)
+        self._start_emitters([batch for batch, _ in seen[:enough]], embeddings, encoder)
 
-    def _start_emitters(self, batches: list[TrainingBatch], embeddings: list[Tensor]) -> None:
-        """Begin the emitters' head, where it is asked for, from the described sequences that are as recorded."""
+    def _start_emitters(self, batches: list[TrainingBatch], embeddings: list[Tensor], encoder: Encoder) -> None:
+        """Begin the emitters' head, where it is asked for, from the sequences that are as recorded.
+
+        They are standardised as in training, over all sequences; those of named scenes have no embedding yet.
+        """
         if self.config.emitters_weight == 0 or self.config.emitters_start != "solved":
             return
-        pairs = list(zip(batches, embeddings, strict=True))
-        plain = [_without_named(batch.plain, batch) for batch in batches]
-        rows = torch.cat([found[: len(own)][own] for (_, found), own in zip(pairs, plain, strict=True)])
-        named = [_without_named(batch.labels, batch) for batch in batches]
-        labels = torch.cat([label[own] for label, own in zip(named, plain, strict=True)])
-        if len(rows) > 1:
-            start_classifier(self.emitter_head, standardise(rows), labels)
+        rows, labels, plain = [], [], []
+        for batch, embedding in zip(batches, embeddings, strict=True):
+            described = _without_named(batch.labels, batch)
+            named = batch.scenes == NAMED
+            rows += [embedding[: len(described)]]
+            labels += [described, batch.labels[named]]
+            plain += [_without_named(batch.plain, batch), batch.plain[named]]
+            if bool(named.any()):
+                rows += [encoder(batch.clean[named], return_aux=False).embedding]
+        own = torch.cat(plain)
+        if int(own.sum()) > 1:
+            start_classifier(self.emitter_head, standardise(torch.cat(rows))[own], torch.cat(labels)[own])
 
     @property
     def branches(self) -> set[str]:

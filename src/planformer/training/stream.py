@@ -26,7 +26,16 @@ from planformer.data.episodes import draw_classes, members, stage_episode
 from planformer.data.kinds import companions, first_of, vary
 from planformer.data.mixtures import MixtureBatch, mix
 from planformer.data.sampler import StratifiedDistributedSampler
-from planformer.data.scenes import NAMED, NAMES, FloatArray, NamedScenes, coarse_spectra, relatives, stage
+from planformer.data.scenes import (
+    NAMED,
+    NAMES,
+    CollectionDraw,
+    FloatArray,
+    NamedScenes,
+    coarse_spectra,
+    relatives,
+    stage,
+)
 from planformer.iq import interleave
 from planformer.training.curriculum import snr_range
 from planformer.training.recipe import Balance, Recipe
@@ -120,10 +129,12 @@ class BatchStream:
             )
             for shard in self.shard_ids
         ]
+        scenes = recipe.scenes
+        self._recorded = CollectionDraw(data.collections, scenes.recorded_from) if scenes.recorded_from else None
         self._named = None
-        if recipe.scenes.size > 1 and recipe.scenes.named:
+        if scenes.size > 1 and scenes.named:
             emitters = np.asarray(data.labels, np.int64)
-            self._named = NamedScenes(data.collections, emitters, recipe.scenes.named_from)
+            self._named = NamedScenes(data.collections, emitters, scenes.named_from)
 
     def kind(self, step: int) -> Literal["single", "separation"]:
         """Separation batches are spread evenly: with share 1/2 every second one."""
@@ -199,6 +210,9 @@ class BatchStream:
         firsts = indices[:: scenes.size][: len(indices) // scenes.size - scenes.named]
         drawn = rng.choice(len(NAMES), len(firsts), p=scenes.shares)
         names = [NAMES[i] for i in drawn]
+        if self._recorded is not None:
+            chosen = [name == "recorded" for name in names]
+            firsts = np.where(chosen, [self._recorded.first(rng) for _ in names], firsts)
         indices = relatives(firsts, self._relations, rng, names, scenes, self._spectra)
         places = torch.from_numpy(drawn).repeat_interleave(scenes.size)
         if scenes.classes:
