@@ -32,6 +32,7 @@ def test_writes_labelled_recordings_and_continues(tmp_path: Path, capsys: pytest
         (["fm", "--samples", "0"], "ask for 1 to"),
         (["fm", "--samples", "5", "--hours", "1"], "not both"),
         (["eval", "--samples", "5"], "fixed size"),
+        (["fm", "--recordings", "40"], "--recordings is for the evaluation sets"),
         (["fm", "--oracle", "x"], "no use"),
         (["oracle", "--oracle", "nowhere"], "nowhere: no such folder"),
     ],

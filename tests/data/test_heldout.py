@@ -30,3 +30,14 @@ def test_sets_have_whole_recordings_on_either_side(tmp_path: Path) -> None:
 def test_missing_set_says_how_to_make_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="planformer simulate eval"):
         evaluation_sets(tmp_path)
+
+
+def test_more_recordings_are_planned_as_they_are_written(tmp_path: Path) -> None:
+    """Their number decides the fixed test set, too: the last two fifths of every class."""
+    from planformer.data.heldout import planned_evaluation
+
+    count, samples = planned_evaluation(recordings=5)
+    assert (count, samples) == (8 * 5 + 12 * 5, 100 * 20 * 5120)
+    assert len(list(write_evaluation(tmp_path, sequences=1, recordings=5))) == count
+    for part in evaluation_sets(tmp_path).values():
+        assert float(part.test.mean()) == pytest.approx(0.4)

@@ -144,6 +144,8 @@ def test_publish_adds_a_decoder_to_the_encoder_it_was_trained_behind(run, tmp_pa
     assert len(added["continues"]) == 1, "the first run had a decoder, the encoder's own run none"
     with pytest.raises(InputError, match="has no decoder"):
         publish_decoder(run, weights, which="last")
+    mean = publish([run, weights], tmp_path / "mean", which="last")  # a decoder belongs to one encoder
+    assert sorted(path.name for path in mean.iterdir()) == ["config.json", "model.safetensors", "provenance.json"]
     other = publish(continued(weights, tmp_path / "other", "seed=9"), tmp_path / "others", which="last")
     with pytest.raises(InputError, match="another encoder"):
         publish_decoder(second, other, which="last")

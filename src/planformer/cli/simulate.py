@@ -25,6 +25,12 @@ def simulate(
     ),
     hours: float | None = typer.Option(None, "--hours", help="Hours of signal instead (1 h is 27.7 G samples)."),
     seed: int = typer.Option(0, "--seed", help="The same seed gives the same bytes."),
+    recordings: int | None = typer.Option(
+        None,
+        "--recordings",
+        min=5,
+        help="eval: recordings of each class (10); 40 make a sharper comparison of weights.",
+    ),
     oracle: Path | None = typer.Option(
         None, "--oracle", help="Folder of the real ORACLE set: converted, not simulated."
     ),
@@ -42,12 +48,16 @@ def simulate(
         raise InputError("give either --samples or --hours, not both")
     _check_out(out)
     if what == "eval":
+        from planformer.data.simulator import EVALUATION_RECORDINGS
+
         if samples is not None or hours is not None or oracle is not None:
             raise InputError(
                 "the evaluation sets have a fixed size and no ORACLE: leave out --samples, --hours, --oracle"
             )
-        _run([_evaluation(out, seed, powder)], out)
+        _run([_evaluation(out, seed, powder, recordings or EVALUATION_RECORDINGS)], out)
         return
+    if recordings is not None:
+        raise InputError(f"--recordings is for the evaluation sets: `simulate {what}` takes --samples or --hours")
     from planformer.data.simulator import SHARES
 
     names = list(SHARES) if what == "all" else [what]
@@ -91,11 +101,11 @@ def _conversion(name: str, root: Path, out: Path) -> _Job:
     return _Job(sum(r.resampled for r in found), len(found), work)
 
 
-def _evaluation(out: Path, seed: int, powder: Path | None) -> _Job:
+def _evaluation(out: Path, seed: int, powder: Path | None, recordings: int) -> _Job:
     from planformer.data.heldout import planned_evaluation, write_evaluation
 
-    recordings, samples = planned_evaluation(powder)
-    return _Job(samples, recordings, write_evaluation(out, seed, powder=powder))
+    count, samples = planned_evaluation(powder, recordings=recordings)
+    return _Job(samples, count, write_evaluation(out, seed, recordings=recordings, powder=powder))
 
 
 def _check_out(out: Path) -> None:

@@ -14,7 +14,7 @@ from planformer.data.conversion import RealRecording, convert
 from planformer.data.powder import find_powder
 from planformer.data.recordings import RecordingSet
 from planformer.data.resampling import TARGET_RATE
-from planformer.data.simulator import plan_evaluation, write_recordings
+from planformer.data.simulator import EVALUATION_RECORDINGS, plan_evaluation, write_recordings
 from planformer.errors import InputError
 
 EVALUATION_SEED = 20_000  # added to the user's seed, so that no training set shares a channel or a symbol
@@ -37,7 +37,12 @@ class EvaluationSet:
 
 
 def write_evaluation(
-    folder: Path, seed: int = 0, *, sequences: int = 20, recordings: int = 10, powder: Path | None = None
+    folder: Path,
+    seed: int = 0,
+    *,
+    sequences: int = 20,
+    recordings: int = EVALUATION_RECORDINGS,
+    powder: Path | None = None,
 ) -> Iterator[tuple[str, int, bool]]:
     """Write both sets below ``folder``; yields (emitter, samples, whether new) for each recording.
 
@@ -56,9 +61,9 @@ def write_evaluation(
             yield recording.emitter.name, recording.samples, new
 
 
-def planned_evaluation(powder: Path | None = None) -> tuple[int, int]:
+def planned_evaluation(powder: Path | None = None, *, recordings: int = EVALUATION_RECORDINGS) -> tuple[int, int]:
     """How many recordings and samples :func:`write_evaluation` will write."""
-    sizes = {name: [r.samples for r in part] for name, part in plan_evaluation().items()}
+    sizes = {name: [r.samples for r in part] for name, part in plan_evaluation(recordings=recordings).items()}
     if powder is not None:
         sizes["fingerprint"] = [recording.resampled for recording in _real_fingerprint(powder)]
     return sum(map(len, sizes.values())), sum(map(sum, sizes.values()))

@@ -23,6 +23,7 @@ TYPICAL_SAMPLES = 32 * SEQUENCE  # of a recording: short, so that many channels 
 DEFAULT_SAMPLES = 200_000_000
 # Share of the samples. The one modulation emitter sends eleven modulations, so it gets more than its 1/39.
 SHARES = {"oracle": 0.30, "powder": 0.16, "modulation": 0.24, "commodity": 0.18, "fm": 0.12}
+EVALUATION_RECORDINGS = 10  # of each class of the held-out sets
 EVALUATION_MODULATIONS = ("BPSK", "QPSK", "8PSK", "CPFSK", "GFSK", "PAM4", "16QAM", "64QAM")
 
 
@@ -71,7 +72,7 @@ def _conditions(name: str) -> list[tuple[str, int, str]]:
     return [("FM", day, "") for day in (1, 2, 3)]
 
 
-def plan_evaluation(sequences: int = 20, recordings: int = 10) -> dict[str, list[Recording]]:
+def plan_evaluation(sequences: int = 20, recordings: int = EVALUATION_RECORDINGS) -> dict[str, list[Recording]]:
     """The held-out sets: modulations from another radio and day; POWDER's stations on day 2 with the unseen 5G.
 
     >>> sets = plan_evaluation()

@@ -41,7 +41,8 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gat
 
     A run that continued weights (``networks.init_from``) lists where these come from, first run first.
     Several runs that began from the same weights are averaged, parameter by parameter; the provenance then lists each.
-    One of several may be a folder of weights itself, say those that the runs began from.
+    One of several may be a folder of weights itself, say those that the runs began from. Networks that only some of
+    them have, as the decoder of the shipped weights, are left out: they belong to one encoder.
     ``gate`` puts the Parseval gate back that a run may leave out to be faster (``model.parseval_gate: false``): it has
     no parameters of its own and hardly moves the embedding. The provenance says how the run was made.
     Everything is read and verified first; the folder that comes out is what ``PlanFormer.from_pretrained`` reads.
@@ -52,6 +53,9 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gat
     if out.resolve() in {source.resolve() for source in sources}:
         raise InputError(f"{out}: is the run's own folder; choose another one")
     stored = [_components(source, gate=gate) for source in sources]
+    if len(stored) > 1:  # a decoder belongs to one encoder, so what not all of them have is not averaged
+        common = set.intersection(*(set(parts) for parts in stored))
+        stored = [{name: part for name, part in parts.items() if name in common} for parts in stored]
     origins = [_origin(parts["model"], run) for run, parts in zip(runs, stored, strict=True)]
     provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
     components = _averaged(stored, sources)
