@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from planformer.evaluation.run import resampling_groups
 from planformer.evaluation.statistics import Resampled, mean_difference, resample
+from planformer.evaluation.tasks.base import TaskData
 
 
 def test_a_difference_over_groups_is_wider_when_items_are_copies() -> None:
@@ -49,3 +51,37 @@ def test_the_mean_of_many_tasks_is_surer_than_one_and_large_tasks_count_no_more(
     assert found.high - found.low == pytest.approx(np.mean(widths) / 3, rel=0.15)
     small, large = Resampled(1.0, np.ones(5), 10), Resampled(0.0, np.zeros(5), 10_000)
     assert mean_difference([small, large]).mean == 0.5
+
+
+def data(groups: list[str], test: list[bool] | None) -> TaskData:
+    labels = np.array(["a", "b"] * (len(groups) // 2))
+    return TaskData(
+        np.zeros((len(groups), 8), np.complex64), labels, "iq", 1.0, np.array(groups), "recording",
+        None if test is None else np.array(test),
+    )  # fmt: skip
+
+
+def test_whole_groups_are_drawn_wherever_a_split_keeps_them_apart() -> None:
+    groups = ["p", "p", "q", "q", "r", "r"]
+    apart = data(groups, [False] * 4 + [True] * 2)
+    mixed = data(groups, [False, True] * 3)
+    for found in (resampling_groups(apart, "fixed test set"), resampling_groups(mixed, "grouped 5-fold by recording")):
+        assert found is not None and found.tolist() == groups
+    assert resampling_groups(mixed, "fixed test set") is None, "the same recordings are on both sides"
+    assert resampling_groups(data(groups, None), "random 5-fold") is None
+    assert resampling_groups(data(groups, [False] * 6), "random 5-fold") is None
+
+
+def test_a_fixed_test_set_of_few_recordings_is_as_large_as_their_number() -> None:
+    """Two methods that differ by recording only, at random: by items they would nearly always differ clearly."""
+    rng = np.random.default_rng(0)
+    clear = {"items": 0, "recordings": 0}
+    for _ in range(60):
+        recordings = np.repeat(rng.choice([-0.3, 0.3], 24), 20)
+        chance = {"one": 0.5 + recordings / 2, "other": 0.5 - recordings / 2}
+        one, other = (rng.random(480) < chance[name] for name in chance)
+        names = np.repeat(np.arange(24), 20).astype(str)
+        for kind, groups in (("items", None), ("recordings", names)):
+            found = resample(one.astype(float), [other.astype(float)], groups=groups, draws=400).difference
+            clear[kind] += found.verdict != "no clear difference"
+    assert clear["recordings"] <= 9 and clear["items"] > 20

@@ -127,8 +127,23 @@ class Evaluation:
         others = [e for m in references if m != self.model and (e := self.find(task.name, m, split, probe))]
         if own is None or not others:
             return None
-        groups = task.data.groups if split.startswith(GROUPED) else None
+        groups = resampling_groups(task.data, split)
         return resample(own.result.correct, [e.result.correct for e in others], groups=groups, seed=seed)
+
+
+def resampling_groups(data: TaskData, split: str) -> npt.NDArray[Any] | None:
+    """The groups that a difference on ``split`` is resampled by, None for items one by one.
+
+    Whole groups wherever a split keeps them apart: sequences of one recording are right or wrong together, so a test
+    set of a few recordings is only as large as their number. A fixed test set keeps them apart if no group of it is in
+    the training rows.
+    """
+    groups, test = data.groups, data.test
+    if groups is None or split.startswith(GROUPED):
+        return groups
+    if test is None or not test.any() or np.isin(groups[test], groups[~test]).any():
+        return None
+    return groups
 
 
 def task_splits(data: TaskData) -> dict[str, dict[str, npt.NDArray[Any]]]:

@@ -108,8 +108,8 @@ def difference_table(run: Evaluation, against: str | None = None) -> Table:
     reference = "the mean of the untrained encoders" if against is None else run.methods[against]
     note = (
         f"{run.model} minus {reference}, in points; paired bootstrap over the tested items "
-        "(over whole groups for grouped splits). The intervals of means are for other items of these tasks, "
-        "not for other tasks."
+        "(over whole groups where a split keeps them apart). The intervals of means are for other items of these "
+        "tasks, not for other tasks."
     )
     if run.model.startswith("random:"):
         note += " The judged encoder is itself untrained: a difference here is the luck of its seed."
