@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from planformer import PlanFormer
 from planformer.errors import WeightsError
 from planformer.models import weights
-from planformer.models.pretrained import resolve
+from planformer.models.pretrained import resolve, shipped_variants
 from planformer.models.weights import load_strict, read_component, state_sha256, write_component
 
 
@@ -128,6 +129,20 @@ def test_a_pickle_is_never_loaded(tmp_path: Path, layer: nn.Module) -> None:
     (tmp_path / "provenance.json").write_text(json.dumps(record))
     with pytest.raises(WeightsError, match="not a readable safetensors file"):
         read_component(tmp_path, "model", architecture="layer")
+
+
+def test_weights_shipped_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another encoder of the same kind, described by its own provenance; a folder of that name goes first."""
+    for name, folder in shipped_variants().items():
+        assert resolve(name) == folder
+        variant, default = PlanFormer.from_pretrained(name), PlanFormer.from_pretrained()
+        assert variant.config == default.config and variant.fingerprint != default.fingerprint
+        assert variant.provenance["run"]["name"] == "joint"
+        with pytest.raises(WeightsError, match=f"shipped beside the default: .*{name}"):
+            resolve(f"{name}s")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fingerprints").mkdir()
+    assert resolve("fingerprints") == Path("fingerprints")
 
 
 def test_resolve_says_what_is_wrong(tmp_path: Path) -> None:

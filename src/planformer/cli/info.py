@@ -71,7 +71,7 @@ def _version(distribution: str) -> str | None:
 
 def _weights(source: str | None) -> dict[str, Any]:
     from planformer.models.planformer import ARCHITECTURE
-    from planformer.models.pretrained import resolve, shipped_folder
+    from planformer.models.pretrained import resolve, shipped_folder, shipped_variants
     from planformer.models.restoration import DECODER, SEPARATION
     from planformer.models.weights import read_component, weights_name
 
@@ -85,6 +85,7 @@ def _weights(source: str | None) -> dict[str, Any]:
         "folder": str(folder),
         "sha256": component.sha256,
         "beside": beside,
+        "variants": sorted(shipped_variants()),
         "provenance": component.provenance,
     }
 
@@ -123,6 +124,8 @@ def _print(facts: dict[str, Any]) -> None:
     if found["found"]:
         beside = ", ".join(found["beside"]) or "no decoder: they embed, but can't restore"
         console.print(f"  beside the encoder: {beside}", highlight=False, markup=False)
+        for name in found["variants"]:
+            console.print(f"  also shipped: --weights {name}", highlight=False, markup=False)
     behind = provenance.get("decoder")
     for run in _runs(behind) if isinstance(behind, dict) else []:
         console.print(f"  decoder's run {run}", highlight=False, markup=False)

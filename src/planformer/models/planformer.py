@@ -67,7 +67,7 @@ class PlanFormer:
 
     @classmethod
     def from_pretrained(cls, source: str | Path | None = None) -> PlanFormer:
-        """Trained weights: shipped (None), a folder, or ``owner/name`` on the hub (extra ``hub``)."""
+        """Trained weights: shipped (None), shipped by name ("fingerprints"), a folder, or ``owner/name`` on the hub."""
         folder = resolve(source)
         stored = read_component(folder, "model", architecture=ARCHITECTURE)
         try:

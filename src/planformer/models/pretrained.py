@@ -1,4 +1,4 @@
-"""Where weights come from: shipped inside the package, a folder, or a hub repository (extra ``hub``)."""
+"""Where weights come from: shipped in the package (the default, others by name), a folder, or a hub repository."""
 
 from __future__ import annotations
 
@@ -20,8 +20,20 @@ def shipped_folder() -> Path | None:
     return SHIPPED if (SHIPPED / "model.safetensors").is_file() else None
 
 
+def shipped_variants() -> dict[str, Path]:
+    """Other encoders that came with the package, by name; each has a folder of its own beside the default weights.
+
+    >>> sorted(shipped_variants())
+    ['fingerprints']
+    """
+    return {path.parent.name: path.parent for path in sorted(SHIPPED.glob("*/model.safetensors"))}
+
+
 def resolve(source: str | Path | None = None) -> Path:
-    """A local weights folder for ``source``: None (shipped), a folder, or ``owner/name[@revision]`` on the hub."""
+    """A local weights folder for ``source``: None (shipped), a folder, the name of a shipped variant
+    (:func:`shipped_variants`; a folder of that name in the working directory goes first), or ``owner/name[@revision]``
+    on the hub.
+    """
     if source is None:
         folder = shipped_folder()
         if folder is None:
@@ -35,9 +47,13 @@ def resolve(source: str | Path | None = None) -> Path:
         return path
     if path.exists():
         raise WeightsError(f"{path}: weights are a folder with config.json and model.safetensors, not a file")
+    variants = shipped_variants()
+    if source in variants:
+        return variants[str(source)]
     if isinstance(source, str) and _HUB_NAME.fullmatch(source):
         return _from_hub(source)
-    raise WeightsError(f"{source}: no such weights folder (a hub repository is written owner/name)")
+    known = f"; shipped beside the default: {', '.join(variants)}" if variants else ""
+    raise WeightsError(f"{source}: no such weights folder (a hub repository is written owner/name{known})")
 
 
 def _from_hub(name: str) -> Path:
