@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from planformer.data.collections import Recording, render
-from planformer.data.heldout import EVALUATION_SEED
+from planformer.data.heldout import EVALUATION_SEED, in_test_set
 from planformer.data.resampling import TARGET_RATE
 from planformer.data.simulator import SEQUENCE, plan_evaluation
 from planformer.errors import PlanFormerError
@@ -49,7 +49,7 @@ def fingerprint_task(group: int, seed: int, recordings: int, limit: int) -> Load
         rows.append(chunks.astype(np.complex64))
         labels += [recording.emitter.name] * len(chunks)
         groups += [recording.name] * len(chunks)
-        test += [recording.index >= round(0.6 * recordings)] * len(chunks)
+        test += [in_test_set(recording, recordings)] * len(chunks)
     whole = TaskData(
         np.concatenate(rows), as_labels(labels), "iq", TARGET_RATE, as_labels(groups), "recording", np.array(test)
     )

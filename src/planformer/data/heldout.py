@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from planformer.data.collections import Recording
 from planformer.data.conversion import RealRecording, convert
 from planformer.data.powder import find_powder
 from planformer.data.recordings import RecordingSet
@@ -36,6 +37,11 @@ class EvaluationSet:
     rate: float = TARGET_RATE
 
 
+def in_test_set(recording: Recording, recordings: int) -> bool:
+    """Whether it is among the last 40 % of the ``recordings`` of its class: the fixed test set."""
+    return recording.index >= round(0.6 * recordings)
+
+
 def write_evaluation(
     folder: Path,
     seed: int = 0,
@@ -49,14 +55,13 @@ def write_evaluation(
     The last 40 % of the recordings of each class are the fixed test set. With ``powder``, the fingerprint set is
     day 2 of the real POWDER recordings in that folder, its sessions 4 and 5 being the test set.
     """
-    border = round(0.6 * recordings)
     for name, part in plan_evaluation(sequences, recordings).items():
         if name == "fingerprint" and powder is not None:
             for real in _real_fingerprint(powder):
                 yield str(real.labels["emitter"]), real.resampled, convert(real, folder / name, REAL_LIMIT)[1]
             continue
         for recording, new in write_recordings(
-            part, folder / name, EVALUATION_SEED + seed, test=lambda r: r.index >= border
+            part, folder / name, EVALUATION_SEED + seed, test=lambda r: in_test_set(r, recordings)
         ):
             yield recording.emitter.name, recording.samples, new
 
