@@ -24,6 +24,14 @@ def test_writes_labelled_recordings_and_continues(tmp_path: Path, capsys: pytest
     assert len(RecordingSet.from_folder(tmp_path).emitters) == 6
 
 
+def test_made_up_stations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("stations", "--stations", "3", "--out", tmp_path, "--samples", "200k") == 0
+    assert "3 recordings (3 new), 3 emitters" in capsys.readouterr().out
+    data = RecordingSet.from_folder(tmp_path)
+    assert set(data.collections) == {"stations"}
+    assert sorted(data.emitters) == ["station-001", "station-002", "station-003"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -33,6 +41,10 @@ def test_writes_labelled_recordings_and_continues(tmp_path: Path, capsys: pytest
         (["fm", "--samples", "5", "--hours", "1"], "not both"),
         (["eval", "--samples", "5"], "fixed size"),
         (["fm", "--recordings", "40"], "--recordings is for the evaluation sets"),
+        (["fm", "--stations", "8"], "--stations is for `simulate stations`"),
+        (["eval", "--stations", "8"], "--stations is for `simulate stations`"),
+        (["stations", "--stations", "1"], "1 stations: 2 to 999"),
+        (["stations", "--powder", "x"], "leave out --oracle and --powder"),
         (["fm", "--oracle", "x"], "no use"),
         (["oracle", "--oracle", "nowhere"], "nowhere: no such folder"),
     ],

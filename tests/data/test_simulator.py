@@ -15,9 +15,9 @@ from sklearn.svm import SVC
 
 from planformer.data import simulator
 from planformer.data.collections import Recording, render
-from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO
+from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, made_up_stations
 from planformer.data.recordings import RecordingSet
-from planformer.data.simulator import SHARES, plan, plan_evaluation, write_recordings
+from planformer.data.simulator import SHARES, plan, plan_evaluation, plan_stations, write_recordings
 from planformer.errors import InputError
 
 
@@ -127,6 +127,22 @@ def test_same_radio_other_day_is_another_channel_but_the_same_hardware() -> None
     assert first[1].link != second[1].link
     assert first[1].receiver.offset_hz != second[1].receiver.offset_hz
     assert abs(first[1].temperature_ppm - second[1].temperature_ppm) > 0
+
+
+def test_a_made_up_station_is_another_radio_of_powders_product() -> None:
+    """Everything but the hardware is POWDER's: waveforms, rates, carrier, channels, the receiver of the day."""
+    made_up = made_up_stations(40)
+    powder = EMITTERS["powder"][0]
+    assert len({station.fingerprint for station in (*made_up, *EMITTERS["powder"])}) == 44
+    planned = plan_stations(40, 80 * 32 * 5120, seed=3)
+    assert {recording.protocol for recording in planned} == {"WiFi", "4G"} and {r.day for r in planned} == {1}
+    ours, theirs = Recording(made_up[0], "WiFi", 1, 0, 6000), Recording(powder, "WiFi", 1, 0, 6000)
+    assert ours.native_rate == theirs.native_rate
+    (x, here), (y, there) = render(ours, 0), render(theirs, 0)
+    assert here.receiver.iq_phase_deg == there.receiver.iq_phase_deg, "one receiver a day"
+    assert here.link.profile in {"pedestrian", "vehicular", "urban"}
+    same, _ = render(ours, 0, fingerprint=powder.fingerprint)
+    assert x.shape == y.shape and np.abs(x - same).max() > 1e-3, "the hardware makes the difference"
 
 
 def test_trivial_features_do_not_identify_emitters(tmp_path: Path) -> None:

@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from planformer.errors import InputError
 
+if TYPE_CHECKING:
+    from planformer.data.collections import Recording
+
 app = typer.Typer(add_completion=False)
 
-_WHAT = ("oracle", "powder", "modulation", "commodity", "fm", "all", "eval")
+_WHAT = ("oracle", "powder", "modulation", "commodity", "fm", "all", "stations", "eval")
+STATIONS = 64
 
 
 @app.command()
@@ -31,6 +36,7 @@ def simulate(
         min=5,
         help="eval: recordings of each class (10); 40 make a sharper comparison of weights.",
     ),
+    stations: int | None = typer.Option(None, "--stations", help="stations: how many made-up base stations (64)."),
     oracle: Path | None = typer.Option(
         None, "--oracle", help="Folder of the real ORACLE set: converted, not simulated."
     ),
@@ -38,7 +44,8 @@ def simulate(
         None, "--powder", help="Folder of the real POWDER set: converted, not simulated."
     ),
 ) -> None:
-    """Write labelled SigMF recordings of the paper's five collections, or the held-out evaluation sets (eval).
+    """Write labelled SigMF recordings of the paper's five collections, of made-up base stations (stations), or the
+    held-out evaluation sets (eval).
 
     Example: planformer simulate all --out radio --samples 60M
     """
@@ -46,6 +53,8 @@ def simulate(
         raise InputError(f"{what!r}: choose one of {', '.join(_WHAT)}")
     if samples is not None and hours is not None:
         raise InputError("give either --samples or --hours, not both")
+    if stations is not None and what != "stations":
+        raise InputError(f"--stations is for `simulate stations`, not for `simulate {what}`")
     _check_out(out)
     if what == "eval":
         from planformer.data.simulator import EVALUATION_RECORDINGS
@@ -60,6 +69,11 @@ def simulate(
         raise InputError(f"--recordings is for the evaluation sets: `simulate {what}` takes --samples or --hours")
     from planformer.data.simulator import SHARES
 
+    if what == "stations":
+        if oracle is not None or powder is not None:
+            raise InputError("made-up stations are simulated: leave out --oracle and --powder")
+        _run([_stations(stations or STATIONS, _count(samples, hours, SHARES["powder"]), out, seed)], out)
+        return
     names = list(SHARES) if what == "all" else [what]
     real = {name: path for name, path in (("oracle", oracle), ("powder", powder)) if path is not None}
     unused = [name for name in real if name not in names]
@@ -81,11 +95,22 @@ class _Job:
 
 
 def _simulation(names: list[str], count: int, out: Path, seed: int) -> _Job:
-    from planformer.data.simulator import plan, write_recordings
+    from planformer.data.simulator import plan
 
-    planned = plan(names, count, seed)
+    return _written(plan(names, count, seed), out, seed)
+
+
+def _written(planned: list[Recording], out: Path, seed: int) -> _Job:
+    from planformer.data.simulator import write_recordings
+
     done = write_recordings(planned, out, seed)
     return _Job(sum(r.samples for r in planned), len(planned), ((r.emitter.name, r.samples, new) for r, new in done))
+
+
+def _stations(stations: int, count: int, out: Path, seed: int) -> _Job:
+    from planformer.data.simulator import plan_stations
+
+    return _written(plan_stations(stations, count, seed), out, seed)
 
 
 def _conversion(name: str, root: Path, out: Path) -> _Job:

@@ -46,9 +46,9 @@ class Recording:
     @property
     def native_rate(self) -> float:
         """Rate in Hz at which the original recording was made."""
-        if self.emitter.collection == "powder" and self.protocol == "WiFi":
+        if self.emitter.setting == "powder" and self.protocol == "WiFi":
             return 5e6
-        return NATIVE_RATES[self.emitter.collection]
+        return NATIVE_RATES[self.emitter.setting]
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def render(
     >>> x.shape
     (5120,)
     """
-    rng = generator(seed, recording.emitter.collection, recording.name)
-    collection, rate = recording.emitter.collection, recording.native_rate
+    rng = generator(seed, recording.emitter.setting, recording.name)
+    collection, rate = recording.emitter.setting, recording.native_rate
     hardware = recording.emitter.fingerprint if fingerprint is None else fingerprint
     warm = 0.0 if fingerprint is not None else _temperature_ppm(recording, seed)
     link = draw_link(recording, rng) if link is None else link
@@ -97,7 +97,7 @@ def render(
 
 def _fills_band(recording: Recording) -> bool:
     """OFDM uses most of its native band; the other collections are oversampled already or of constant envelope."""
-    return recording.emitter.collection in ("oracle", "powder")
+    return recording.emitter.setting in ("oracle", "powder")
 
 
 def _temperature_ppm(recording: Recording, seed: int) -> float:
@@ -107,7 +107,7 @@ def _temperature_ppm(recording: Recording, seed: int) -> float:
 
 def draw_receiver(recording: Recording, seed: int, rng: np.random.Generator) -> Receiver:
     """One radio a collection and day; level and gain control change with every recording."""
-    collection = recording.emitter.collection
+    collection = recording.emitter.setting
     day = generator(seed, "receiver", collection, recording.day, recording.held_out)
     return Receiver(
         offset_hz=float(CARRIERS[collection] * 1e-6 * (day.uniform(-1, 1) + rng.uniform(-0.6, 0.6))),
@@ -122,7 +122,7 @@ def draw_receiver(recording: Recording, seed: int, rng: np.random.Generator) -> 
 
 def draw_link(recording: Recording, rng: np.random.Generator) -> Link:
     """Channel, noise and interference of one recording, by the surroundings of its collection."""
-    collection, rate = recording.emitter.collection, recording.native_rate
+    collection, rate = recording.emitter.setting, recording.native_rate
     interference = _draw_interference(rng, rate) if rng.random() < 0.35 else ()
     if collection == "modulation":
         low = 0.0 if recording.held_out else 12.0

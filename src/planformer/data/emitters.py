@@ -23,6 +23,11 @@ class Emitter:
     collection: str
 
     @property
+    def setting(self) -> str:
+        """The collection whose waveforms, carrier and channels its recordings have."""
+        return "powder" if self.collection == "stations" else self.collection
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """The fixed hardware of this emitter."""
         return draw_fingerprint(self.name, self.family)
@@ -49,5 +54,17 @@ EMITTERS: dict[str, tuple[Emitter, ...]] = {
     ),
     "fm": tuple(Emitter(f"fm-{k}", "FM-transmitter", "fm") for k in range(1, 7)),
 }
+
+MAX_STATIONS = 999
+
+
+def made_up_stations(count: int) -> tuple[Emitter, ...]:
+    """So many base stations of POWDER's product that do not exist, a collection of their own.
+
+    >>> [station.name for station in made_up_stations(2)]
+    ['station-001', 'station-002']
+    """
+    return tuple(Emitter(f"station-{k:03d}", "X310-rooftop", "stations") for k in range(1, count + 1))
+
 
 HELD_OUT_RADIO = Emitter("modulation-x310-held-out", "X310", "modulation")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from planformer.data.collections import CARRIERS, MODULATIONS, Recording, render
-from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, Emitter
+from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, MAX_STATIONS, Emitter, made_up_stations
 from planformer.data.labels import label_metadata
 from planformer.data.resampling import TARGET_RATE
 from planformer.data.seeding import generator
@@ -40,12 +40,23 @@ def plan(collections: Sequence[str], samples: int, seed: int) -> list[Recording]
     total = sum(SHARES[name] for name in collections)
     result: list[Recording] = []
     for name in collections:
-        result += _plan_collection(name, int(samples * SHARES[name] / total), seed)
+        result += _plan_collection(name, EMITTERS[name], int(samples * SHARES[name] / total), seed)
     return result
 
 
-def _plan_collection(name: str, samples: int, seed: int) -> list[Recording]:
-    emitters, conditions = EMITTERS[name], _conditions(name)
+def plan_stations(count: int, samples: int, seed: int) -> list[Recording]:
+    """Recordings of ``count`` made-up base stations, planned as those of POWDER's four.
+
+    >>> {recording.emitter.collection for recording in plan_stations(8, 2_000_000, seed=0)}
+    {'stations'}
+    """
+    if not 2 <= count <= MAX_STATIONS:
+        raise InputError(f"{count} stations: 2 to {MAX_STATIONS} can be told apart")
+    return _plan_collection("stations", made_up_stations(count), samples, seed)
+
+
+def _plan_collection(name: str, emitters: Sequence[Emitter], samples: int, seed: int) -> list[Recording]:
+    conditions = _conditions(emitters[0].setting)
     rounds = max(1, round(samples / TYPICAL_SAMPLES / len(emitters)))
     count = rounds * len(emitters)
     rng = generator(seed, "plan", name)
@@ -117,7 +128,7 @@ def write_recordings(
         target.parent.mkdir(parents=True, exist_ok=True)
         samples, conditions = render(recording, seed)
         wanted["planformer:conditions"] = dataclasses.asdict(conditions)
-        capture = {"core:sample_start": 0, "core:frequency": CARRIERS[recording.emitter.collection]}
+        capture = {"core:sample_start": 0, "core:frequency": CARRIERS[recording.emitter.setting]}
         document = {"global": wanted, "captures": [capture]}
         write_sigmf(target, samples, TARGET_RATE, "ci16_le", document, scale=1.0)
         yield recording, True
