@@ -25,6 +25,7 @@ DECODER = [*COMMON, "networks.symmetry=false", "networks.decoder=compact", "netw
 DECODER += ["optimizer.freeze=[encoder.*]", "objective.perceptual_weight=0", "objective.refined_weight=20"]
 DECODER += ["augment.keep_one_sided=true"]
 NAMED = [*LIKENESS, "scenes.named=1", "extra.emitters_weight=1", "extra.emitters_start=solved"]
+NAMED += ["extra.likeness_embedding=1"]
 VARIANTS = {"named": NAMED, "all": CHANGES, "likeness": LIKENESS, "classes": CLASSES, "decoder": DECODER}
 STEPS = 5
 

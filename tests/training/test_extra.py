@@ -5,9 +5,10 @@ import torch
 
 from planformer.data.scenes import NAMES
 from planformer.errors import ConfigError
+from planformer.losses.descriptors import GROUPS
 from planformer.models.readout import token_moments
 from planformer.training.extra import start_classifier
-from planformer.training.extra_config import START_TOKENS
+from planformer.training.extra_config import START_EMBEDDING, START_TOKENS
 from training.conftest import build
 
 
@@ -241,6 +242,26 @@ def test_likeness_keeps_what_the_tokens_of_the_start_say():
     after = trainee.encoder(batch.clean, return_aux=False)
     assert not torch.allclose(token_moments(after.time_tokens, after.frequency_tokens), expected, atol=1e-2)
     assert trainee.extra.likeness.shares[START_TOKENS] == 3.0
+
+
+def test_likeness_to_the_embedding_of_the_start_asks_for_no_change_but_less_noise():
+    """Alone it is zero where the encoder hears what is described, and comes back there from weights that have moved."""
+    changes = ("networks.symmetry=false", "scenes.size=4", "extra.likeness_weight=1.0", "extra.likeness_embedding=1")
+    changes += (f"extra.likeness_groups={{{', '.join(f'{name}: 0' for name in GROUPS)}}}", "scenes.noise_free=true")
+    trainee, stream = build(*changes, "extra.descriptors_branch=clean", "extra.descriptors_calibration=400")
+    trainee.extra.calibrate((stream.batch(step) for step in range(100)), trainee.encoder)
+    assert trainee.extra.likeness.groups == {START_EMBEDDING: 64}
+    batches = [stream.batch(step) for step in range(50)]
+    heard = next(b for b in batches if torch.equal(b.clean, b.described))
+    noisy = next(b for b in batches if not torch.equal(b.clean, b.described))
+    with torch.no_grad():
+        assert float(trainee(heard).raw["likeness/within"]) < 1e-3  # clipped at five deviations, else exact
+        assert float(trainee(noisy).raw["likeness/within"]) > 0.02
+        for parameter in trainee.encoder.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter) * parameter.requires_grad)
+    assert_every_weight_has_gradient(trainee, trainee(heard))
+    found = trained(trainee, heard, "likeness/within", steps=40)
+    assert found[0] > 0.01 and found[-1] < 0.7 * found[0]
 
 
 def test_factors_of_a_scene_stretch_its_own_sequences_and_no_others():

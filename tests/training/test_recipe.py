@@ -133,5 +133,7 @@ def test_likeness_is_another_architecture_and_leaves_the_others_their_names():
     assert build_recipe(scenes | {"extra": likeness}).architecture != plain.architecture
     frozen = build_recipe(scenes | {"extra": likeness | {"likeness_start": 1}})
     assert frozen.architecture != build_recipe(scenes | {"extra": likeness}).architecture
+    kept = build_recipe(scenes | {"extra": likeness | {"likeness_embedding": 1}})
+    assert kept.architecture not in (frozen.architecture, build_recipe(scenes | {"extra": likeness}).architecture)
     stretched = build_recipe(scenes | {"extra": likeness | {"likeness_scenes": {"voice": {"kernels": 2}}}})
     assert stretched.architecture != build_recipe(scenes | {"extra": likeness}).architecture

@@ -24,7 +24,7 @@ from planformer.losses.likeness import Likeness
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.models.readout import token_moments
-from planformer.training.extra_config import START_TOKENS
+from planformer.training.extra_config import START_EMBEDDING, START_TOKENS
 from planformer.training.recipe import Recipe
 from planformer.training.stream import TrainingBatch
 
@@ -64,6 +64,8 @@ class ExtraTerms(nn.Module):
             sizes = descriptor_sizes(segment, shares)
             if self.config.likeness_start > 0:
                 shares[START_TOKENS], sizes[START_TOKENS] = self.config.likeness_start, 2 * width
+            if self.config.likeness_embedding > 0:
+                shares[START_EMBEDDING], sizes[START_EMBEDDING] = self.config.likeness_embedding, width
             self.likeness = Likeness(
                 width,
                 sizes,
@@ -79,8 +81,7 @@ class ExtraTerms(nn.Module):
             self.emitter_head = nn.Linear(width, self.config.emitters_count)
         if self.config.kinds_weight > 0 and self.config.kinds_head > 0:
             self.kind_head = nn.Linear(width, self.config.kinds_head)
-        reads_start = self.likeness is not None and self.config.likeness_start > 0
-        if self.config.start_weight > 0 or reads_start:
+        if self.config.start_weight > 0 or self.config.likeness_reads_start:
             self.start = copy.deepcopy(encoder).eval().requires_grad_(False)
         self.reduced = recipe.networks.precision == "bfloat16"
         if self.config.start_weight > 0:
@@ -243,15 +244,19 @@ class ExtraTerms(nn.Module):
 
     @torch.no_grad()
     def describe(self, signals: Tensor) -> dict[str, Tensor]:
-        """Descriptors of interleaved signals, and the tokens that the start makes of them where likeness reads it."""
+        """Descriptors of interleaved signals, and what the start makes of them where likeness reads it."""
         assert self.descriptors is not None
         described = self.descriptors(deinterleave(signals))
-        if self.likeness is not None and self.config.likeness_start > 0:
+        if self.config.likeness_reads_start:
             assert self.start is not None
             self.start.eval()
             with torch.autocast(signals.device.type, torch.bfloat16, enabled=self.reduced):
                 tokens = self.start.tokenize(signals, return_aux=False)
-            described[START_TOKENS] = token_moments(tokens.time.float(), tokens.frequency.float())
+                latents = self.start.pool(tokens.time, tokens.frequency)
+            if self.config.likeness_start > 0:
+                described[START_TOKENS] = token_moments(tokens.time.float(), tokens.frequency.float())
+            if self.config.likeness_embedding > 0:
+                described[START_EMBEDDING] = torch.cat(latents, -1).float()
         return described
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:

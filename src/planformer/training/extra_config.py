@@ -10,7 +10,9 @@ from planformer.data.scenes import NAMES
 from planformer.losses.descriptors import GROUPS
 from planformer.training.section import Section
 
-START_TOKENS = "start_tokens"  # beside the groups of descriptors: the tokens of the frozen start
+# Beside the groups of descriptors: what the frozen start says.
+START_TOKENS = "start_tokens"
+START_EMBEDDING = "start_embedding"
 
 
 class ExtraConfig(Section):
@@ -49,12 +51,16 @@ class ExtraConfig(Section):
     likeness_start: float = Field(
         default=0.0, ge=0, description="share of the frozen start: mean and deviation of its tokens"
     )
+    likeness_embedding: float = Field(
+        default=0.0, ge=0, description="share of the frozen start: its embedding; alone, the encoder stays as it is"
+    )
     likeness_roots: bool = Field(
         default=True, description="distributions as square roots of their shares; false: as the shares, plain means"
     )
     likeness_floor: float = Field(default=0.05, gt=0, description="count log(1 + error/floor)")
     likeness_scenes: dict[str, dict[str, Annotated[float, Field(ge=0)]]] = Field(
-        default={}, description="scene -> group (or start_tokens) -> factor of its share within such scenes (1)"
+        default={},
+        description="scene -> group (or start_tokens, start_embedding) -> factor of its share within such scenes (1)",
     )
     emitters_weight: float = Field(
         default=0.0, ge=0, description="cross-entropy of the emitter, read linearly from sequences as recorded"
@@ -85,16 +91,22 @@ class ExtraConfig(Section):
     def _known_scenes(cls, scenes: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         if unknown := sorted(set(scenes) - set(NAMES)):
             raise ValueError(f"{', '.join(unknown)}: not among the scenes {', '.join(NAMES)}")
-        known = (*GROUPS, START_TOKENS)
+        known = (*GROUPS, START_TOKENS, START_EMBEDDING)
         if unknown := sorted({group for factors in scenes.values() for group in factors} - set(known)):
             raise ValueError(f"{', '.join(unknown)}: not among {', '.join(known)}")
         return scenes
+
+    @property
+    def likeness_reads_start(self) -> bool:
+        """Whether the likeness asks for something that the frozen start has to say of every signal."""
+        return self.likeness_weight > 0 and max(self.likeness_start, self.likeness_embedding) > 0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         """A factor for a group that has no share would change nothing, in silence."""
         absent = {name for name, share in self.likeness_groups.items() if share == 0}
         absent |= {START_TOKENS} if self.likeness_start == 0 else set()
+        absent |= {START_EMBEDDING} if self.likeness_embedding == 0 else set()
         named = {group for factors in self.likeness_scenes.values() for group in factors}
         if wrong := sorted(named & absent):
             raise ValueError(f"likeness_scenes: {', '.join(wrong)} has no share to multiply")

@@ -240,6 +240,7 @@ class Recipe(Section):
     @property
     def architecture(self) -> str:
         """A short name that two runs share when one's checkpoint fits the other."""
+        likeness = self.extra.likeness_weight > 0
         parts = {
             "model": self.model.model_dump(mode="json"),
             "decoder": self.networks.decoder,
@@ -248,9 +249,10 @@ class Recipe(Section):
             "extra": [
                 self.extra.descriptors_components if self.extra.descriptors_weight > 0 else 0,
                 self.extra.start_weight > 0,
-                *(["likeness"] if self.extra.likeness_weight > 0 else []),  # names from before it existed stay valid
-                *(["likeness_start"] if self.extra.likeness_weight > 0 and self.extra.likeness_start > 0 else []),
-                *(["likeness_scenes"] if self.extra.likeness_weight > 0 and self.extra.likeness_scenes else []),
+                *(["likeness"] if likeness else []),  # names from before it existed stay valid
+                *(["likeness_start"] if likeness and self.extra.likeness_start > 0 else []),
+                *(["likeness_embedding"] if likeness and self.extra.likeness_embedding > 0 else []),
+                *(["likeness_scenes"] if likeness and self.extra.likeness_scenes else []),
             ],
         }
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
