@@ -57,6 +57,10 @@ def test_text_is_readable_and_names_weights(
     [
         ({"continues": [RUN | {"step": 80}], **RUN}, ["run tiny: 80 steps", "run tiny: 4 steps, 32 sequences"]),
         ({"average_of": [RUN, RUN]}, ["run tiny: 4 steps, 32 sequences"] * 2),
+        (
+            {"continues": [{"average_of": [RUN, RUN | {"step": 9, "continues": [RUN]}]}], **RUN | {"step": 20}},
+            ["run tiny: 4 steps", "run tiny: 9 steps", "run tiny: 20 steps"],
+        ),
         ({"continues": 5, "run": "x"}, []),
         ({"continues": [None, "x", {"run": []}]}, []),
     ],

@@ -8,6 +8,7 @@ import torch
 
 from planformer.errors import ConfigError, InputError
 from planformer.models.planformer import PlanFormer
+from planformer.models.restoration import Restorer, save_decoder
 from planformer.training import start
 from planformer.training.ablation import parse_variants, run_ablation, shorten, table_rows, table_text
 from planformer.training.publishing import publish, publish_decoder
@@ -102,6 +103,16 @@ def test_publish_averages_a_run_and_the_weights_it_began_from(run, tmp_path):
     first, second = mean.provenance["average_of"]
     assert first["recipe"]["seed"] == 6 and first["continues"][0]["recipe"]["seed"] == 0
     assert second["sha256"] == json.loads((start / "provenance.json").read_text())["sha256"]
+
+
+def test_an_average_says_nothing_of_a_decoder_that_is_left_out(run, tmp_path):
+    weights = publish(run, tmp_path / "weights", which="last")
+    config = PlanFormer.from_pretrained(weights).config
+    save_decoder(weights, Restorer.random(0, config).decoder, {"decoder": {"step": 7}})
+    assert PlanFormer.from_pretrained(weights).provenance["decoder"] == {"step": 7}
+    mean = publish([run, weights], tmp_path / "mean", which="last")
+    assert not (mean / "decoder.safetensors").exists()
+    assert all("decoder" not in origin for origin in PlanFormer.from_pretrained(mean).provenance["average_of"])
 
 
 def test_other_networks_are_not_averaged(run, tmp_path):

@@ -92,13 +92,19 @@ def _weights(source: str | None) -> dict[str, Any]:
 
 def _runs(provenance: dict[str, Any]) -> list[str]:
     """A line for each run behind published weights, first run first; none where the file does not tell."""
-    past, averaged = provenance.get("continues", []), provenance.get("average_of", [provenance])
-    lines = []
-    for origin in [*past, *averaged] if isinstance(past, list) and isinstance(averaged, list) else []:
-        run = origin.get("run") if isinstance(origin, dict) else None
-        if isinstance(run, dict):
-            lines.append(f"{run.get('name')}: {origin.get('step')} steps, {origin.get('sequences_seen')} sequences")
-    return lines
+
+    def of(key: str) -> list[list[str]]:
+        found = provenance.get(key, [])
+        return [_runs(origin) for origin in found if isinstance(origin, dict)] if isinstance(found, list) else []
+
+    averaged = of("average_of")
+    last = [line for lines in averaged for line in lines[-1:]]
+    past = [line for lines in (*of("continues"), *(lines[:-1] for lines in averaged)) for line in lines]
+    shown = [*(line for line in dict.fromkeys(past) if line not in last), *last]  # averages may share their past
+    run = provenance.get("run")
+    if isinstance(run, dict):
+        shown.append(f"{run.get('name')}: {provenance.get('step')} steps, {provenance.get('sequences_seen')} sequences")
+    return shown
 
 
 def _print(facts: dict[str, Any]) -> None:

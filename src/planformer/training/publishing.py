@@ -115,9 +115,12 @@ def _components(source: Path, *, gate: bool) -> dict[str, Component]:
 
 
 def _origin(stored: Component, run: RunFolder | None) -> dict[str, Any]:
-    """Where one source comes from: the run and those before it, or what published weights say of themselves."""
+    """Where one source comes from: the run and those before it, or what published weights say of themselves.
+
+    Published weights are only averaged, and a decoder that lies beside them says nothing of the average.
+    """
     if run is None:
-        return dict(stored.provenance)
+        return {key: value for key, value in stored.provenance.items() if key != "decoder"}
     origin = _provenance(stored.provenance, run)
     if before := _earlier(run):
         origin["continues"] = before
