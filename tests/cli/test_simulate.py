@@ -44,6 +44,7 @@ def test_made_up_stations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["fm", "--stations", "8"], "--stations is for `simulate stations`"),
         (["eval", "--stations", "8"], "--stations is for `simulate stations`"),
         (["stations", "--stations", "1"], "1 stations: 2 to 999"),
+        (["stations", "--stations", "0"], "0 stations: 2 to 999"),
         (["stations", "--powder", "x"], "leave out --oracle and --powder"),
         (["fm", "--oracle", "x"], "no use"),
         (["oracle", "--oracle", "nowhere"], "nowhere: no such folder"),

@@ -72,7 +72,8 @@ def simulate(
     if what == "stations":
         if oracle is not None or powder is not None:
             raise InputError("made-up stations are simulated: leave out --oracle and --powder")
-        _run([_stations(stations or STATIONS, _count(samples, hours, SHARES["powder"]), out, seed)], out)
+        wanted = STATIONS if stations is None else stations
+        _run([_stations(wanted, _count(samples, hours, SHARES["powder"]), out, seed)], out)
         return
     names = list(SHARES) if what == "all" else [what]
     real = {name: path for name, path in (("oracle", oracle), ("powder", powder)) if path is not None}
