@@ -56,6 +56,7 @@ def test_bad_input_is_one_line(
     assert run(*arguments, "--out", tmp_path / "out") == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ") and message in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_out_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

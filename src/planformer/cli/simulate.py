@@ -55,7 +55,6 @@ def simulate(
         raise InputError("give either --samples or --hours, not both")
     if stations is not None and what != "stations":
         raise InputError(f"--stations is for `simulate stations`, not for `simulate {what}`")
-    _check_out(out)
     if what == "eval":
         from planformer.data.simulator import EVALUATION_RECORDINGS
 
@@ -164,6 +163,7 @@ def _run(jobs: list[_Job], out: Path) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    _check_out(out)
     total, recordings = sum(job.samples for job in jobs), sum(job.recordings for job in jobs)
     percent = TextColumn("{task.percentage:>3.0f} %")
     columns = (TextColumn("{task.description}"), BarColumn(), percent, TimeRemainingColumn())

@@ -252,11 +252,11 @@ class ExtraTerms(nn.Module):
             self.start.eval()
             with torch.autocast(signals.device.type, torch.bfloat16, enabled=self.reduced):
                 tokens = self.start.tokenize(signals, return_aux=False)
-                latents = self.start.pool(tokens.time, tokens.frequency)
+                if self.config.likeness_embedding > 0:
+                    latents = self.start.pool(tokens.time, tokens.frequency)
+                    described[START_EMBEDDING] = torch.cat(latents, -1).float()
             if self.config.likeness_start > 0:
                 described[START_TOKENS] = token_moments(tokens.time.float(), tokens.frequency.float())
-            if self.config.likeness_embedding > 0:
-                described[START_EMBEDDING] = torch.cat(latents, -1).float()
         return described
 
     def _described(self, batch: TrainingBatch) -> list[tuple[str, Tensor]]:

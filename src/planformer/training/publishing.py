@@ -56,7 +56,7 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gat
     if len(stored) > 1:  # a decoder belongs to one encoder, so what not all of them have is not averaged
         common = set.intersection(*(set(parts) for parts in stored))
         stored = [{name: part for name, part in parts.items() if name in common} for parts in stored]
-    origins = [_origin(parts["model"], run) for run, parts in zip(runs, stored, strict=True)]
+    origins = [_origin(parts, run) for run, parts in zip(runs, stored, strict=True)]
     provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
     components = _averaged(stored, sources)
     for name, (config, tensors) in components.items():
@@ -114,14 +114,15 @@ def _components(source: Path, *, gate: bool) -> dict[str, Component]:
     return found
 
 
-def _origin(stored: Component, run: RunFolder | None) -> dict[str, Any]:
+def _origin(parts: dict[str, Component], run: RunFolder | None) -> dict[str, Any]:
     """Where one source comes from: the run and those before it, or what published weights say of themselves.
 
-    Published weights are only averaged, and a decoder that lies beside them says nothing of the average.
+    Of a decoder that is not among the parts, nothing is said.
     """
+    stored = parts["model"].provenance
     if run is None:
-        return {key: value for key, value in stored.provenance.items() if key != "decoder"}
-    origin = _provenance(stored.provenance, run)
+        return {key: value for key, value in stored.items() if key != "decoder" or key in parts}
+    origin = _provenance(stored, run)
     if before := _earlier(run):
         origin["continues"] = before
     return origin
