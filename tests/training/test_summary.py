@@ -102,6 +102,7 @@ def test_publish_averages_a_run_and_the_weights_it_began_from(run, tmp_path):
     first, second = mean.provenance["average_of"]
     assert first["recipe"]["seed"] == 6 and first["continues"][0]["recipe"]["seed"] == 0
     assert second["sha256"] == json.loads((start / "provenance.json").read_text())["sha256"]
+    assert second["run"] == first["continues"][0]["run"] and "recipe" not in second, "a run is described once"
 
 
 def test_other_networks_are_not_averaged(run, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,9 @@ _COMPONENTS = {
     "decoder": "planformer-decoder",
     "separation": "planformer-separation",
 }
+
+# What is left of a run that has been described before; info lists these.
+_WHICH_RUN = ("run", "step", "weights", "sequences_seen", "sha256", "continues", "average_of")
 
 # Folders of the machine that trained: of no use to others.
 _PATHS: dict[str, Any] = {"data": {"folder"}, "probe": {"compass_data"}, "networks": {"init_from"}}
@@ -57,7 +61,8 @@ def publish(paths: Path | Sequence[Path], out: Path, *, which: str = "best", gat
         common = set.intersection(*(set(parts) for parts in stored))
         stored = [{name: part for name, part in parts.items() if name in common} for parts in stored]
     origins = [_origin(parts, run) for run, parts in zip(runs, stored, strict=True)]
-    provenance = origins[0] if len(runs) == 1 else {"data": origins[0]["data"], "average_of": origins}
+    provenance = origins[0] if len(runs) == 1 else {"data": origins[0].get("data"), "average_of": origins}
+    provenance = said_once(provenance)
     components = _averaged(stored, sources)
     for name, (config, tensors) in components.items():
         write_component(out, name, tensors, config, architecture=_COMPONENTS[name], provenance=provenance)
@@ -124,8 +129,32 @@ def _origin(parts: dict[str, Component], run: RunFolder | None) -> dict[str, Any
         return {key: value for key, value in stored.items() if key != "decoder" or key in parts}
     origin = _provenance(stored, run)
     if before := _earlier(run):
-        origin["continues"] = before
+        origin["continues"] = [
+            {key: value for key, value in past.items() if key != "decoder" or key in parts} for past in before
+        ]
     return origin
+
+
+def said_once(provenance: dict[str, Any], told: set[str] | None = None) -> dict[str, Any]:
+    """A provenance in which every run is described once, where it comes first; after that only which run it was.
+
+    Averages share their past, and averages of averages share it many times over.
+
+    >>> run = {"run": {"name": "a"}, "step": 4, "recipe": {"seed": 1}}
+    >>> said_once({"average_of": [run, {"run": {"name": "b"}, "continues": [run]}]})["average_of"][1]["continues"]
+    [{'run': {'name': 'a'}, 'step': 4}]
+    """
+    told = set() if told is None else told
+    result = dict(provenance)
+    for key in ("continues", "average_of"):  # the past is told first
+        if key in result:
+            result[key] = [said_once(origin, told) for origin in result[key]]
+    if provenance.get("run"):
+        which = json.dumps([provenance.get(key) for key in ("run", "step", "weights")], sort_keys=True)
+        if which in told:
+            return {key: value for key, value in result.items() if key in _WHICH_RUN}
+        told.add(which)
+    return result
 
 
 def _averaged(
