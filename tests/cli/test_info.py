@@ -61,6 +61,10 @@ def test_text_is_readable_and_names_weights(
             {"continues": [{"average_of": [RUN, RUN | {"step": 9, "continues": [RUN]}]}], **RUN | {"step": 20}},
             ["run tiny: 4 steps", "run tiny: 9 steps", "run tiny: 20 steps"],
         ),
+        (
+            {"average_of": [{"average_of": [RUN, RUN | {"run": {"name": "tiny", "seed": 1}}]}, RUN | {"step": 9}]},
+            ["run tiny: 4 steps", "run tiny: 4 steps", "run tiny: 9 steps"],
+        ),
         ({"continues": 5, "run": "x"}, []),
         ({"continues": [None, "x", {"run": []}]}, []),
     ],

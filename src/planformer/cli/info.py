@@ -92,18 +92,24 @@ def _weights(source: str | None) -> dict[str, Any]:
 
 def _runs(provenance: dict[str, Any]) -> list[str]:
     """A line for each run behind published weights, first run first; none where the file does not tell."""
+    return [line for _, line in _told(provenance)]
 
-    def of(key: str) -> list[list[str]]:
+
+def _told(provenance: dict[str, Any]) -> list[tuple[str, str]]:
+    """Which run, and its line. Averages may share their past, and two of their runs may have lines that are equal."""
+
+    def of(key: str) -> list[list[tuple[str, str]]]:
         found = provenance.get(key, [])
-        return [_runs(origin) for origin in found if isinstance(origin, dict)] if isinstance(found, list) else []
+        return [_told(origin) for origin in found if isinstance(origin, dict)] if isinstance(found, list) else []
 
     averaged = of("average_of")
-    last = [line for lines in averaged for line in lines[-1:]]
-    past = [line for lines in (*of("continues"), *(lines[:-1] for lines in averaged)) for line in lines]
-    shown = [*(line for line in dict.fromkeys(past) if line not in last), *last]  # averages may share their past
+    last = [told for runs in averaged for told in runs[-1:]]
+    past = [told for runs in (*of("continues"), *(runs[:-1] for runs in averaged)) for told in runs]
+    shown = [*(told for told in dict.fromkeys(past) if told not in last), *last]
     run = provenance.get("run")
     if isinstance(run, dict):
-        shown.append(f"{run.get('name')}: {provenance.get('step')} steps, {provenance.get('sequences_seen')} sequences")
+        line = f"{run.get('name')}: {provenance.get('step')} steps, {provenance.get('sequences_seen')} sequences"
+        shown.append((json.dumps([run, provenance.get("step")], sort_keys=True), line))
     return shown
 
 
