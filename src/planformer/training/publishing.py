@@ -124,14 +124,16 @@ def _origin(parts: dict[str, Component], run: RunFolder | None) -> dict[str, Any
 
     Of a decoder that is not among the parts, nothing is said.
     """
+
+    def of_parts(told: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in told.items() if key != "decoder" or key in parts}
+
     stored = parts["model"].provenance
     if run is None:
-        return {key: value for key, value in stored.items() if key != "decoder" or key in parts}
+        return of_parts(stored)
     origin = _provenance(stored, run)
     if before := _earlier(run):
-        origin["continues"] = [
-            {key: value for key, value in past.items() if key != "decoder" or key in parts} for past in before
-        ]
+        origin["continues"] = [of_parts(past) for past in before]
     return origin
 
 
