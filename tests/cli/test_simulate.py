@@ -32,6 +32,12 @@ def test_made_up_stations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert sorted(data.emitters) == ["station-001", "station-002", "station-003"]
 
 
+def test_made_up_protocols(tmp_path: Path) -> None:
+    assert run("powder", "--made-up", "--out", tmp_path, "--samples", "200k") == 0
+    data = RecordingSet.from_folder(tmp_path)
+    assert set(data.protocols) == {"made-up"} and len(data.emitters) == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -46,6 +52,9 @@ def test_made_up_stations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["stations", "--stations", "1"], "1 stations: 2 to 999"),
         (["stations", "--stations", "0"], "0 stations: 2 to 999"),
         (["stations", "--powder", "x"], "leave out --oracle and --powder"),
+        (["all", "--made-up"], "--made-up is for `simulate powder`"),
+        (["eval", "--made-up"], "--made-up is for `simulate powder`"),
+        (["powder", "--made-up", "--powder", "x"], "not for real recordings"),
         (["fm", "--oracle", "x"], "no use"),
         (["oracle", "--oracle", "nowhere"], "nowhere: no such folder"),
     ],

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from planformer.data import simulator
-from planformer.data.collections import Recording, render
+from planformer.data.collections import MADE_UP, Recording, render
 from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, made_up_stations
 from planformer.data.recordings import RecordingSet
 from planformer.data.simulator import SHARES, plan, plan_evaluation, plan_stations, write_recordings
@@ -143,6 +143,20 @@ def test_a_made_up_station_is_another_radio_of_powders_product() -> None:
     assert here.link.profile in {"pedestrian", "vehicular", "urban"}
     own, other = (render(ours, 0, fingerprint=emitter.fingerprint)[0] for emitter in (made_up[0], powder))
     assert np.abs(own - other).max() > 1e-3, "the hardware makes a difference"
+
+
+def test_made_up_protocols_are_sent_by_base_stations_where_they_are_asked_for() -> None:
+    """They take the place of WiFi and 4G, place by place; no other collection knows them, nor do the held-out sets."""
+    usual, made_up = plan_stations(8, 8_000_000, seed=0), plan_stations(8, 8_000_000, seed=0, made_up=True)
+    assert {recording.protocol for recording in made_up} == {MADE_UP}
+    assert [(r.emitter, r.day, r.place, r.samples) for r in made_up] == [
+        (r.emitter, r.day, r.place, r.samples) for r in usual
+    ]
+    both = plan(["oracle", "powder"], 20_000_000, seed=0, made_up=True)
+    assert {(r.emitter.collection, r.protocol) for r in both} == {("oracle", "WiFi"), ("powder", MADE_UP)}
+    assert MADE_UP not in {r.protocol for part in plan_evaluation().values() for r in part}
+    first, again = (render(made_up[0], 0)[0] for _ in range(2))
+    assert np.array_equal(first, again) and first.shape == (made_up[0].samples,)
 
 
 def test_trivial_features_do_not_identify_emitters(tmp_path: Path) -> None:

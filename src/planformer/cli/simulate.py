@@ -37,6 +37,9 @@ def simulate(
         help="eval: recordings of each class (10); 40 make a sharper comparison of weights.",
     ),
     stations: int | None = typer.Option(None, "--stations", help="stations: how many made-up base stations (64)."),
+    made_up: bool = typer.Option(
+        False, "--made-up", help="powder, stations: send protocols that do not exist instead of WiFi and 4G."
+    ),
     oracle: Path | None = typer.Option(
         None, "--oracle", help="Folder of the real ORACLE set: converted, not simulated."
     ),
@@ -55,6 +58,8 @@ def simulate(
         raise InputError("give either --samples or --hours, not both")
     if stations is not None and what != "stations":
         raise InputError(f"--stations is for `simulate stations`, not for `simulate {what}`")
+    if made_up and (what not in ("powder", "stations") or powder is not None):
+        raise InputError("--made-up is for `simulate powder` and `simulate stations`, and not for real recordings")
     if what == "eval":
         from planformer.data.simulator import EVALUATION_RECORDINGS
 
@@ -72,7 +77,7 @@ def simulate(
         if oracle is not None or powder is not None:
             raise InputError("made-up stations are simulated: leave out --oracle and --powder")
         wanted = STATIONS if stations is None else stations
-        _run([_stations(wanted, _count(samples, hours, SHARES["powder"]), out, seed)], out)
+        _run([_stations(wanted, _count(samples, hours, SHARES["powder"]), out, seed, made_up)], out)
         return
     names = list(SHARES) if what == "all" else [what]
     real = {name: path for name, path in (("oracle", oracle), ("powder", powder)) if path is not None}
@@ -82,7 +87,7 @@ def simulate(
     count = _count(samples, hours, sum(SHARES[name] for name in names))
     jobs = [_conversion(name, path, out) for name, path in real.items()]
     simulated = [name for name in names if name not in real]
-    _run([*jobs, *([_simulation(simulated, count, out, seed)] if simulated else [])], out)
+    _run([*jobs, *([_simulation(simulated, count, out, seed, made_up)] if simulated else [])], out)
 
 
 @dataclass
@@ -94,10 +99,10 @@ class _Job:
     work: Iterator[tuple[str, int, bool]]
 
 
-def _simulation(names: list[str], count: int, out: Path, seed: int) -> _Job:
+def _simulation(names: list[str], count: int, out: Path, seed: int, made_up: bool) -> _Job:
     from planformer.data.simulator import plan
 
-    return _written(plan(names, count, seed), out, seed)
+    return _written(plan(names, count, seed, made_up=made_up), out, seed)
 
 
 def _written(planned: list[Recording], out: Path, seed: int) -> _Job:
@@ -107,10 +112,10 @@ def _written(planned: list[Recording], out: Path, seed: int) -> _Job:
     return _Job(sum(r.samples for r in planned), len(planned), ((r.emitter.name, r.samples, new) for r, new in done))
 
 
-def _stations(stations: int, count: int, out: Path, seed: int) -> _Job:
+def _stations(stations: int, count: int, out: Path, seed: int, made_up: bool) -> _Job:
     from planformer.data.simulator import plan_stations
 
-    return _written(plan_stations(stations, count, seed), out, seed)
+    return _written(plan_stations(stations, count, seed, made_up=made_up), out, seed)
 
 
 def _conversion(name: str, root: Path, out: Path) -> _Job:

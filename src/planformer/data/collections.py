@@ -17,9 +17,10 @@ from planformer.data.fingerprints import Fingerprint
 from planformer.data.impairments import clock_rate, rotate, transmit
 from planformer.data.resampling import TARGET_RATE, ComplexArray, resample
 from planformer.data.seeding import generator
-from planformer.data.waveforms import analog, cellular, continuous_phase, linear, wifi
+from planformer.data.waveforms import analog, cellular, continuous_phase, linear, made_up, wifi
 
 MODULATIONS = (*linear.LINEAR, "CPFSK", "GFSK", "SSB-AM", "DSB-AM", "B-FM")
+MADE_UP = "made-up"  # the protocols of planformer.data.waveforms.made_up
 NATIVE_RATES = {"oracle": 5e6, "powder": TARGET_RATE, "modulation": 30.72e6, "commodity": 10e6, "fm": 200e3}
 CARRIERS = {"oracle": 2.45e9, "powder": 2.685e9, "modulation": 2.4e9, "commodity": 915e6, "fm": 98e6}
 _EDGE = 256  # native samples rendered and dropped at both ends, where filters have their transients
@@ -235,9 +236,8 @@ def _commodity_waveform(recording: Recording, rng: np.random.Generator, n: int) 
 
 
 def _powder_waveform(recording: Recording, rng: np.random.Generator, n: int) -> ComplexArray:
-    return {"WiFi": wifi.wifi_waveform, "4G": cellular.lte_waveform, "5G": cellular.nr_waveform}[recording.protocol](
-        rng, n
-    )
+    senders = {"WiFi": wifi.wifi_waveform, "4G": cellular.lte_waveform, "5G": cellular.nr_waveform}
+    return {**senders, MADE_UP: made_up.made_up_waveform}[recording.protocol](rng, n)
 
 
 def _oracle_waveform(recording: Recording, rng: np.random.Generator, n: int) -> ComplexArray:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planformer.data.collections import CARRIERS, MODULATIONS, Recording, render
+from planformer.data.collections import CARRIERS, MADE_UP, MODULATIONS, Recording, render
 from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, MAX_STATIONS, Emitter, made_up_stations
 from planformer.data.labels import label_metadata
 from planformer.data.resampling import TARGET_RATE
@@ -27,8 +27,10 @@ EVALUATION_RECORDINGS = 10  # of each class of the held-out sets
 EVALUATION_MODULATIONS = ("BPSK", "QPSK", "8PSK", "CPFSK", "GFSK", "PAM4", "16QAM", "64QAM")
 
 
-def plan(collections: Sequence[str], samples: int, seed: int) -> list[Recording]:
+def plan(collections: Sequence[str], samples: int, seed: int, *, made_up: bool = False) -> list[Recording]:
     """The recordings that make up ``samples`` samples (at least one recording of every emitter).
+
+    ``made_up``: POWDER's stations send protocols that do not exist (:mod:`planformer.data.waveforms.made_up`).
 
     >>> recordings = plan(["oracle", "fm"], 10_000_000, seed=0)
     >>> len({recording.emitter.name for recording in recordings})
@@ -40,23 +42,28 @@ def plan(collections: Sequence[str], samples: int, seed: int) -> list[Recording]
     total = sum(SHARES[name] for name in collections)
     result: list[Recording] = []
     for name in collections:
-        result += _plan_collection(name, EMITTERS[name], int(samples * SHARES[name] / total), seed)
+        result += _plan_collection(name, EMITTERS[name], int(samples * SHARES[name] / total), seed, made_up=made_up)
     return result
 
 
-def plan_stations(count: int, samples: int, seed: int) -> list[Recording]:
-    """Recordings of ``count`` made-up base stations, planned as those of POWDER's four.
+def plan_stations(count: int, samples: int, seed: int, *, made_up: bool = False) -> list[Recording]:
+    """Recordings of ``count`` made-up base stations, planned as those of POWDER's four; ``made_up`` as there.
 
     >>> {recording.emitter.collection for recording in plan_stations(8, 2_000_000, seed=0)}
     {'stations'}
     """
     if not 2 <= count <= MAX_STATIONS:
         raise InputError(f"{count} stations: 2 to {MAX_STATIONS} can be told apart")
-    return _plan_collection("stations", made_up_stations(count), samples, seed)
+    return _plan_collection("stations", made_up_stations(count), samples, seed, made_up=made_up)
 
 
-def _plan_collection(name: str, emitters: Sequence[Emitter], samples: int, seed: int) -> list[Recording]:
-    conditions = _conditions(emitters[0].setting)
+def _plan_collection(
+    name: str, emitters: Sequence[Emitter], samples: int, seed: int, *, made_up: bool = False
+) -> list[Recording]:
+    setting = emitters[0].setting
+    conditions = _conditions(setting)
+    if made_up and setting == "powder":
+        conditions = [(MADE_UP, day, place) for _, day, place in conditions]
     rounds = max(1, round(samples / TYPICAL_SAMPLES / len(emitters)))
     count = rounds * len(emitters)
     rng = generator(seed, "plan", name)

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from planformer.losses.phase_powers import phase_powers
+
 GROUPS = (
     "spectrum",
     "spectrum_deviation",
@@ -32,6 +34,8 @@ GROUPS = (
     "band_means",
     "band_deviations",
 )
+ADDED = ("phase_powers",)  # groups that are described only where they are named
+KNOWN = GROUPS + ADDED
 FLOOR = 1e-4  # -40 dB under the mean power of a unit-power signal: keeps the logarithms finite in silence
 
 
@@ -101,8 +105,8 @@ def _random_kernels(count: int, size: int, length: int, seed: int = 1234) -> Ten
 class Descriptors(nn.Module):
     """Complex unit-power signals ``[B, n]`` -> named groups of real descriptors ``[B, k]``.
 
-    ``groups`` names those wanted, in any order; all of them without it. ``roots``: distributions as the square roots of
-    their shares, or the shares themselves, which are plain means over the samples.
+    ``groups`` names those wanted, in any order; :data:`GROUPS` without it. ``roots``: distributions as the square roots
+    of their shares, or the shares themselves, which are plain means over the samples.
 
     >>> found = Descriptors(5120)(torch.randn(2, 5120, dtype=torch.complex64))
     >>> found["envelope"].shape
@@ -118,9 +122,10 @@ class Descriptors(nn.Module):
     ) -> None:
         super().__init__()
         self.length, self.roots = length, roots
-        self.groups = tuple(name for name in GROUPS if groups is None or name in set(groups))
-        if unknown := sorted(set(groups or ()) - set(GROUPS)):
-            raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(GROUPS)}")
+        wanted = set(GROUPS if groups is None else groups)
+        self.groups = tuple(name for name in KNOWN if name in wanted)
+        if unknown := sorted(wanted - set(KNOWN)):
+            raise ValueError(f"{', '.join(unknown)}: not among the descriptor groups {', '.join(KNOWN)}")
         self.register_buffer("log_bands", _log_frequency_matrix(length, 32), persistent=False)
         self.register_buffer("frame_bands", _log_frequency_matrix(512, 24), persistent=False)
         self.register_buffer("kernels", _random_kernels(num_kernels, 9, length), persistent=False)
@@ -143,6 +148,7 @@ class Descriptors(nn.Module):
             ("amplitudes", "phase_steps"): self._distributions,
             ("kernels", "kernel_blocks"): self._kernel_responses,
             ("band_means", "band_deviations"): self._frame_bands,
+            ADDED: lambda signals: {"phase_powers": phase_powers(signals)},
         }
 
     def _spectral(self, x: Tensor) -> dict[str, Tensor]:

@@ -18,13 +18,13 @@ from planformer.data.scenes import NAMED, NAMES
 from planformer.iq import deinterleave
 from planformer.losses.batch_probe import add_classes, class_gram, compressed_gram, leave_one_out, standardised
 from planformer.losses.contrast import contrast
-from planformer.losses.descriptors import GROUPS, DescriptorLoss, Descriptors, descriptor_sizes, standardise
+from planformer.losses.descriptors import DescriptorLoss, Descriptors, descriptor_sizes, standardise
 from planformer.losses.distributed import gather_batch
 from planformer.losses.likeness import Likeness
 from planformer.losses.total import LossOutput
 from planformer.models.encoder import Encoder, EncoderOutput
 from planformer.models.readout import token_moments
-from planformer.training.extra_config import START_EMBEDDING, START_TOKENS
+from planformer.training.extra_config import START_EMBEDDING, START_TOKENS, shares_of
 from planformer.training.recipe import Recipe
 from planformer.training.stream import TrainingBatch
 
@@ -40,8 +40,7 @@ class ExtraTerms(nn.Module):
         self.descriptor_loss: DescriptorLoss | None = None
         self.start: Encoder | None = None
         self.family, self.scene = recipe.diversify.family, recipe.scenes.size
-        weights = {name: self.config.descriptors_groups.get(name, 1.0) for name in GROUPS}
-        self.group_weights = {name: weight for name, weight in weights.items() if weight > 0}
+        self.group_weights = shares_of(self.config.descriptors_groups)
         if self.config.descriptors_weight > 0 or self.config.probe_weight > 0:
             self.descriptors = Descriptors(segment, groups=self.group_weights)
         if self.config.descriptors_weight > 0:
@@ -58,8 +57,7 @@ class ExtraTerms(nn.Module):
             )
         self.likeness: Likeness | None = None
         if self.config.likeness_weight > 0:
-            shares = {name: self.config.likeness_groups.get(name, 1.0) for name in GROUPS}
-            shares = {name: share for name, share in shares.items() if share > 0}
+            shares = shares_of(self.config.likeness_groups)
             self.descriptors = Descriptors(segment, groups=shares, roots=self.config.likeness_roots)
             sizes = descriptor_sizes(segment, shares)
             if self.config.likeness_start > 0:

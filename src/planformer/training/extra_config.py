@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from planformer.data.scenes import NAMES
-from planformer.losses.descriptors import GROUPS
+from planformer.losses.descriptors import ADDED, KNOWN
 from planformer.training.section import Section
 
 # Beside the groups of descriptors: what the frozen start says.
@@ -23,7 +24,7 @@ class ExtraConfig(Section):
     descriptors_components: int = Field(default=128, ge=1, description="whitened principal components to be read")
     descriptors_emphasis: float = Field(default=0.5, ge=0, le=1, description="power of a component's variance")
     descriptors_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        default={}, description="group -> weight before the components (1; 0 leaves it out)"
+        default={}, description="group -> weight before the components (1, phase_powers 0; 0 leaves it out)"
     )
     descriptors_map: Literal["solved", "trained"] = Field(
         default="solved", description="the linear map: solved in every step, or solved once and then trained"
@@ -45,7 +46,7 @@ class ExtraConfig(Section):
         default=0.0, ge=0, description="the embedding as a rotation of the descriptors, relative to each scene"
     )
     likeness_groups: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        default={}, description="group -> its share of the descriptors' power (1; 0 leaves it out)"
+        default={}, description="group -> its share of the descriptors' power (1, phase_powers 0; 0 leaves it out)"
     )
     likeness_names: float = Field(default=0.0, ge=0, description="the emitters' share beside the groups'")
     likeness_start: float = Field(
@@ -82,8 +83,8 @@ class ExtraConfig(Section):
     @field_validator("descriptors_groups", "likeness_groups")
     @classmethod
     def _known_groups(cls, groups: dict[str, float]) -> dict[str, float]:
-        if unknown := sorted(set(groups) - set(GROUPS)):
-            raise ValueError(f"{', '.join(unknown)}: not among {', '.join(GROUPS)}")
+        if unknown := sorted(set(groups) - set(KNOWN)):
+            raise ValueError(f"{', '.join(unknown)}: not among {', '.join(KNOWN)}")
         return groups
 
     @field_validator("likeness_scenes")
@@ -91,7 +92,7 @@ class ExtraConfig(Section):
     def _known_scenes(cls, scenes: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         if unknown := sorted(set(scenes) - set(NAMES)):
             raise ValueError(f"{', '.join(unknown)}: not among the scenes {', '.join(NAMES)}")
-        known = (*GROUPS, START_TOKENS, START_EMBEDDING)
+        known = (*KNOWN, START_TOKENS, START_EMBEDDING)
         if unknown := sorted({group for factors in scenes.values() for group in factors} - set(known)):
             raise ValueError(f"{', '.join(unknown)}: not among {', '.join(known)}")
         return scenes
@@ -104,10 +105,20 @@ class ExtraConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         """A factor for a group that has no share would change nothing, in silence."""
-        absent = {name for name, share in self.likeness_groups.items() if share == 0}
+        absent = set(KNOWN) - set(shares_of(self.likeness_groups))
         absent |= {START_TOKENS} if self.likeness_start == 0 else set()
         absent |= {START_EMBEDDING} if self.likeness_embedding == 0 else set()
         named = {group for factors in self.likeness_scenes.values() for group in factors}
         if wrong := sorted(named & absent):
             raise ValueError(f"likeness_scenes: {', '.join(wrong)} has no share to multiply")
         return self
+
+
+def shares_of(groups: Mapping[str, float]) -> dict[str, float]:
+    """The groups of descriptors that have a share: what is not named has one of 1, but for those that were added.
+
+    >>> shares_of({"waveform": 0, "phase_powers": 2})["phase_powers"], "waveform" in shares_of({"waveform": 0})
+    (2, False)
+    """
+    found = {name: groups.get(name, 0.0 if name in ADDED else 1.0) for name in KNOWN}
+    return {name: share for name, share in found.items() if share > 0}

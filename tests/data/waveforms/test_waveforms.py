@@ -11,7 +11,7 @@ from planformer.data.collections import MODULATIONS, Recording, render
 from planformer.data.emitters import EMITTERS, HELD_OUT_RADIO, Emitter
 from planformer.data.fingerprints import Fingerprint
 from planformer.data.seeding import generator
-from planformer.data.waveforms import analog, cellular, continuous_phase, linear, wifi
+from planformer.data.waveforms import analog, cellular, continuous_phase, linear, made_up, wifi
 from planformer.data.waveforms.programme import STYLES, programme
 from planformer.data.waveforms.symbols import constellation
 from reference.radio import occupied_bandwidth
@@ -122,6 +122,22 @@ def test_lte_prefix_and_synchronisation() -> None:
     m = cellular.m_sequence().real
     shifted = [float(np.dot(m, np.roll(m, k))) for k in range(1, 127)]
     assert np.allclose(shifted, -1)  # two-valued autocorrelation
+
+
+def test_made_up_protocols_differ_from_recording_to_recording_and_are_not_the_standards() -> None:
+    """Unit power; what repeats after the size of the transform is the prefix. LTE and NR have 512 and 256."""
+    assert not {256, cellular.LTE_SIZE} & set(made_up.SIZES)
+    found = set()
+    for k in range(24):
+        x = made_up.made_up_waveform(generator("made-up", k), 60_000)
+        assert x.shape == (60_000,) and x.dtype == np.complex64
+        assert np.mean(np.abs(x) ** 2) == pytest.approx(1, rel=0.3)
+        power = np.mean(np.abs(x) ** 2)
+        lags = {size: abs(np.mean(x[size:] * np.conj(x[:-size]))) / power for size in made_up.SIZES}
+        best = max(lags, key=lags.__getitem__)
+        if lags[best] > 0.025:
+            found.add(best)
+    assert len(found) > 4
 
 
 @pytest.mark.parametrize("name", ["BPSK", "QPSK", "8PSK", "PAM4", "16QAM", "64QAM", "256QAM"])

@@ -30,7 +30,7 @@ def lte_waveform(rng: np.random.Generator, n: int) -> ComplexArray:
     for slot in range(slots):
         if (slot + first) % 10 == 0:
             _lte_synchronisation(grid[slot * 7 : slot * 7 + 7], cell)
-    return _grid_to_time(grid, LTE_SIZE, LTE_PREFIXES, int(rng.integers(LTE_SIZE)), n)
+    return grid_to_time(grid, LTE_SIZE, LTE_PREFIXES, int(rng.integers(LTE_SIZE)), n)
 
 
 def _fill_lte_subframe(rng: np.random.Generator, grid: ComplexArray, cell: int, load: float) -> None:
@@ -76,7 +76,7 @@ def nr_waveform(rng: np.random.Generator, n: int) -> ComplexArray:
             _fill_nr_slot(rng, part)
         if slot % period == 0:
             _nr_synchronisation(rng, part)
-    return _grid_to_time(grid, size, prefixes, int(rng.integers(size)), n)
+    return grid_to_time(grid, size, prefixes, int(rng.integers(size)), n)
 
 
 def _fill_nr_slot(rng: np.random.Generator, grid: ComplexArray) -> None:
@@ -103,7 +103,7 @@ def _nr_synchronisation(rng: np.random.Generator, grid: ComplexArray) -> None:
     grid[4, centre - 63 : centre + 64] = np.roll(m_sequence(), 43)
 
 
-def _grid_to_time(grid: ComplexArray, size: int, prefixes: tuple[int, ...], offset: int, n: int) -> ComplexArray:
+def grid_to_time(grid: ComplexArray, size: int, prefixes: tuple[int, ...], offset: int, n: int) -> ComplexArray:
     """Resource grid ``[symbols, carriers]`` -> ``n`` samples with cyclic prefixes, from a random offset."""
     symbols, carriers = grid.shape
     spectrum = np.zeros((symbols, size), np.complex64)
