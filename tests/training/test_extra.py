@@ -49,6 +49,17 @@ def test_a_descriptor_group_of_weight_zero_is_left_out():
         build("extra.descriptors_groups={loudness: 0}")
 
 
+def test_powers_of_the_phase_are_described_only_where_they_are_named():
+    """What recipes of earlier rounds describe stays as it was."""
+    trainee, _ = build("extra.descriptors_weight=1.0")
+    assert trainee.extra.descriptors.groups == GROUPS
+    named = ("extra.descriptors_weight=1.0", "extra.descriptors_groups={phase_powers: 2}")
+    trainee, _ = build(*named)
+    assert trainee.extra.descriptors.groups == (*GROUPS, "phase_powers")
+    assert trainee.extra.descriptor_loss.group_weights["phase_powers"] == 2
+    assert trainee.extra.descriptor_loss.groups["phase_powers"] == 24
+
+
 def test_descriptors_fall_when_they_are_trained():
     changes = ("networks.symmetry=false", "extra.descriptors_weight=1.0", "extra.descriptors_components=8")
     trainee, stream = build(*changes, "extra.descriptors_calibration=32")

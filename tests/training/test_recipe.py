@@ -51,6 +51,7 @@ def test_paper_recipe_is_the_papers():
         ({"extra": {"likeness_scenes": {"voice": {"colour": 2}}}}, "colour: not among spectrum"),
         ({"extra": {"likeness_scenes": {"voice": {"kernels": -1}}}}, "likeness_scenes.voice.kernels"),
         ({"extra": {"likeness_scenes": {"voice": {"start_tokens": 2}}}}, "start_tokens has no share to multiply"),
+        ({"extra": {"likeness_scenes": {"voice": {"phase_powers": 2}}}}, "phase_powers has no share to multiply"),
         ({"scenes": {"related": [0.5, 0.2, 0.9]}}, "chances from 0 to 1 that do not fall"),
         ({"scenes": {"related": [0.5, 0.6, 1.1]}}, "chances from 0 to 1 that do not fall"),
         ({"extra": {"kinds_weight": 1}}, "kinds_weight needs diversify.kind"),
