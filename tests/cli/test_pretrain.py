@@ -39,6 +39,8 @@ def test_from_nothing_to_weights(tmp_path, capsys):
     assert run("runs", "list", tmp_path) == 0
     assert "2/2" in capsys.readouterr().out
     assert run("publish", out, "--out", tmp_path / "weights", "--which", "last") == 0
+    assert run("publish", out, "--out", tmp_path / "other", "--which", "first") == 2, "a run that has no such weights"
+    assert not (tmp_path / "other").exists()
     assert (tmp_path / "weights" / "config.json").is_file()
 
 
@@ -54,8 +56,8 @@ def test_from_nothing_to_weights(tmp_path, capsys):
         (["pretrain", RECIPES / "cpu.yaml", "--out", "x", "--data", "nowhere"], "nowhere: no such folder"),
         (["runs", "show", "nowhere"], "not a run folder"),
         (["runs", "list", "nowhere"], "no run below it"),
-        (["publish", "nowhere", "--out", "y"], "no weights 'best'"),
-        (["publish", "nowhere", "--out", "y", "--decoder"], "no weights 'best'"),
+        (["publish", "nowhere", "--out", "y"], "nowhere: no such folder"),
+        (["publish", "nowhere", "--out", "y", "--decoder"], "nowhere: no such folder"),
         (["publish", "a", "b", "--out", "y", "--decoder"], "one run"),
         (["ablate", RECIPES / "cpu.yaml", "--seeds", "a,b"], "--seeds"),
     ],

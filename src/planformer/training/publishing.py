@@ -31,6 +31,8 @@ _PATHS: dict[str, Any] = {"data": {"folder"}, "probe": {"compass_data"}, "networ
 
 def find_weights(run: RunFolder, which: str) -> Path:
     """``best``, ``last``, or the name of a folder below ``milestones``."""
+    if not run.path.is_dir():
+        raise InputError(f"{run.path}: no such folder")
     candidates = {"best": run.best, "last": run.last}
     folder = candidates.get(which, run.path / "milestones" / which)
     if not (folder / "model.safetensors").is_file():
