@@ -236,8 +236,13 @@ def _commodity_waveform(recording: Recording, rng: np.random.Generator, n: int) 
 
 
 def _powder_waveform(recording: Recording, rng: np.random.Generator, n: int) -> ComplexArray:
-    senders = {"WiFi": wifi.wifi_waveform, "4G": cellular.lte_waveform, "5G": cellular.nr_waveform}
-    return {**senders, MADE_UP: made_up.made_up_waveform}[recording.protocol](rng, n)
+    senders = {
+        "WiFi": wifi.wifi_waveform,
+        "4G": cellular.lte_waveform,
+        "5G": cellular.nr_waveform,
+        MADE_UP: made_up.made_up_waveform,
+    }
+    return senders[recording.protocol](rng, n)
 
 
 def _oracle_waveform(recording: Recording, rng: np.random.Generator, n: int) -> ComplexArray:

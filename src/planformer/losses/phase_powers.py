@@ -39,13 +39,10 @@ def phase_powers(x: Tensor) -> Tensor:
 
 def _raised(x: Tensor, power: int) -> Tensor:
     """A whole power by products: complex ``**`` goes through logarithms."""
-    squares, result = x, x if power % 2 else None
-    for bit in bin(power)[-2:1:-1]:
-        squares = squares * squares
-        if bit == "1":
-            result = squares if result is None else result * squares
-    assert result is not None
-    return result
+    if power == 1:
+        return x
+    half = _raised(x, power // 2)
+    return half * half * x if power % 2 else half * half
 
 
 def _block_means(x: Tensor) -> list[Tensor]:

@@ -48,8 +48,6 @@ def _ofdm(rng: np.random.Generator, n: int) -> ComplexArray:
             _fill(rng, part, comb)
         if frame % period == 0:
             part[0] = preamble
-    if not grid.any():
-        grid[0] = preamble
     return grid_to_time(grid, size, (prefix,) * length, int(rng.integers(size)), n)
 
 
@@ -57,7 +55,7 @@ def _fill(rng: np.random.Generator, frame: ComplexArray, comb: int) -> None:
     """One to three users side by side on a part of the carriers, each with a modulation and a power; pilots among."""
     symbols, carriers = frame.shape
     start = int(rng.integers(0, carriers // 2))
-    stop = int(rng.integers(start + carriers // 3, carriers + 1)) if start + carriers // 3 < carriers else carriers
+    stop = int(rng.integers(start + carriers // 3, carriers + 1))
     for columns in np.array_split(np.arange(start, stop), int(rng.integers(1, 4))):
         name, level = _NAMES[rng.integers(len(_NAMES))], np.float32(10 ** (rng.uniform(-3, 1) / 20))
         frame[:, columns] = level * random_symbols(rng, name, symbols, columns.size)
