@@ -52,6 +52,11 @@ def test_text_is_readable_and_names_weights(
     assert "beside the encoder: decoder" in text and "decoder's run tiny: 4 steps" in text
 
 
+def began(hour: int, steps: int) -> dict[str, Any]:
+    """What a run says of itself that began at that hour."""
+    return {"run": {"name": "tiny", "started": f"2026-01-01T{hour:02}:00:00+00:00"}, "step": steps}
+
+
 @pytest.mark.parametrize(
     ("provenance", "shown"),
     [
@@ -64,6 +69,15 @@ def test_text_is_readable_and_names_weights(
         (
             {"average_of": [{"average_of": [RUN, RUN | {"run": {"name": "tiny", "seed": 1}}]}, RUN | {"step": 9}]},
             ["run tiny: 4 steps", "run tiny: 4 steps", "run tiny: 9 steps"],
+        ),
+        (
+            {
+                "average_of": [
+                    {"continues": [began(12, 2)], **began(13, 3)},
+                    {"continues": [began(7, 0)], **began(11, 1)},
+                ]
+            },
+            [f"run tiny: {steps} steps" for steps in range(4)],
         ),
         ({"continues": 5, "run": "x"}, []),
         ({"continues": [None, "x", {"run": []}]}, []),

@@ -91,8 +91,15 @@ def _weights(source: str | None) -> dict[str, Any]:
 
 
 def _runs(provenance: dict[str, Any]) -> list[str]:
-    """A line for each run behind published weights, first run first; none where the file does not tell."""
-    return [line for _, line in _told(provenance)]
+    """A line for each run behind published weights, first run first; none where the file does not tell.
+
+    By the clock where every run says when it began: the members of an average may have pasts of unlike length.
+    """
+    told = _told(provenance)
+    began = [json.loads(which)[0].get("started") for which, _ in told]
+    if all(isinstance(time, str) for time in began):
+        told = [told[k] for k in sorted(range(len(told)), key=lambda k: str(began[k]))]
+    return [line for _, line in told]
 
 
 def _told(provenance: dict[str, Any]) -> list[tuple[str, str]]:
