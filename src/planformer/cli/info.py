@@ -96,9 +96,9 @@ def _runs(provenance: dict[str, Any]) -> list[str]:
     By the clock where every run says when it began: the members of an average may have pasts of unlike length.
     """
     told = _told(provenance)
-    began = [json.loads(which)[0].get("started") for which, _ in told]
-    if all(isinstance(time, str) for time in began):
-        told = [told[k] for k in sorted(range(len(told)), key=lambda k: str(began[k]))]
+    began = {which: json.loads(which)[0].get("started") for which, _ in told}
+    if all(isinstance(time, str) for time in began.values()):
+        told.sort(key=lambda run: began[run[0]])
     return [line for _, line in told]
 
 
